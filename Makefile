@@ -1,0 +1,82 @@
+# Every target makes .venv by itself when it is missing or older than pyproject.toml / constraints.txt.
+#
+#   make demo [DATA=path]   a first run from nothing: traces, policies, offline optimum, an attack
+#   make test               the test suite without its slow part, and the doctests
+#   make slow               the slow part
+#   make lint               ruff and mypy
+#   make wheel              build the wheel and try it in a fresh environment elsewhere
+#   make bench, make figures
+#   make clean              remove .venv and everything else that can be made again
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test doctest slow lint types wheel bench figures proofs clean
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PACKAGES := softhit offline_opt adversaries theory softhit_lab
+# One process by default; `make test PYTEST_ARGS="-n 2"` or a file name narrows or widens it.
+PYTEST_ARGS ?=
+DATA ?=
+
+# The first interpreter that is new enough; PYTHON=... overrides.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+help:
+	@sed -n '/^#   make/s/^# //p' Makefile
+
+# Two levels in one environment: .core is what a user installs, .dev adds all that tests and lint need.
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "softhit needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || echo no python3)." \
+		"Install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "softhit needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; exit 1; }
+	@"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; \
+		echo "$(PYTHON) cannot make a virtual environment (on Debian: apt-get install python3-venv)." >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.core $@
+
+venv: $(VENV)/.dev
+
+demo: $(VENV)/.core
+	$(BIN)/softhit demo $(if $(DATA),--data "$(DATA)")
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --doctest-modules -q $(PACKAGES)
+
+doctest: $(VENV)/.dev
+	$(BIN)/python -m pytest --doctest-modules -q $(PACKAGES)
+
+slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+lint: types
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+wheel: $(VENV)/.dev
+	VENV="$(abspath $(VENV))" bash .ci/wheel
+
+bench: $(VENV)/.dev
+	$(BIN)/softhit bench
+
+figures: $(VENV)/.core
+	$(BIN)/softhit figures -o docs/img
+
+proofs:
+	@if ls proofs/*.v >/dev/null 2>&1; then $(MAKE) -C proofs; else echo "proofs/ holds no machine-checked file yet"; fi
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find $(PACKAGES) tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Workloads that hurt: named families, live adversaries, exact games, search and shrinking."""

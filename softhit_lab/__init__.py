@@ -1,0 +1,1 @@
+"""The laboratory on top: command line, experiments, tables, figures and replay."""

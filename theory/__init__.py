@@ -1,0 +1,1 @@
+"""Claims about semantic caches, each with the evidence that executes."""
