@@ -10,9 +10,13 @@ REPOSITORY = Path(__file__).resolve().parent
 
 # Derandomised: a failure on one machine is the same failure on every other one. No deadline: a first
 # call compiles. Choose with HYPOTHESIS_PROFILE; tests may raise max_examples themselves.
-hypothesis.settings.register_profile("default", max_examples=30, deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile(
+    "default", max_examples=30, deadline=None, derandomize=True, database=None
+)
 hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("slow", max_examples=1000, deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile(
+    "slow", max_examples=1000, deadline=None, derandomize=True, database=None
+)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
