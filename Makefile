@@ -28,7 +28,7 @@ help:
 
 # Two levels in one environment: .core is what a user installs, .dev adds all that tests and lint need.
 $(VENV)/.made:
-	@test -n "$(PYTHON)" || { echo "softhit needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || echo no python3)." \
+	@test -n "$(PYTHON)" || { echo "softhit needs Python 3.11 or newer; found: $$(python3 --version 2>/dev/null || echo no python3)." \
 		"Install one, or name it: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "softhit needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; exit 1; }

@@ -208,7 +208,7 @@ class TestPackaging:
     @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
     def test_every_make_target_that_a_document_names_exists(self, document: str) -> None:
         targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-        named = set(re.findall(r"(?:^|`)make ([a-z]+)", (ROOT / document).read_text(), re.M))
+        named = set(re.findall(r"(?:^ *|`)make ([a-z]+)", (ROOT / document).read_text(), re.M))
         assert named
         assert named <= targets
 
