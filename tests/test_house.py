@@ -97,6 +97,22 @@ def dependency_faults(path: str, source: str) -> list[str]:
     return faults
 
 
+def jit_faults(source: str) -> list[str]:
+    """Compiled code must go through softhit.jit, whose cache knows which sources a binary depends on."""
+    own = {"generated_jit", "guvectorize", "jit", "njit", "vectorize"}
+    faults = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "numba":
+            faults += [f"line {node.lineno}: numba.{a.name}" for a in node.names if a.name in own]
+        elif (
+            isinstance(node, ast.Attribute)
+            and node.attr in own
+            and ast.unparse(node.value) in {"nb", "numba"}
+        ):
+            faults.append(f"line {node.lineno}: numba.{node.attr}")
+    return faults
+
+
 # No literal of what they look for, so that this file may be searched too.
 UNWANTED = {
     "an absolute path of one machine": re.compile(r"(?<![\w.)}-])/(?:work|tmp|root|home)/\w"),
@@ -149,6 +165,10 @@ class TestEachModule:
 
     def test_imports_nothing_undeclared_and_no_extra_at_the_top(self, path: Path) -> None:
         assert dependency_faults(relative(path), path.read_text()) == []
+
+    def test_compiles_through_the_one_decorator(self, path: Path) -> None:
+        if relative(path) != "softhit/jit.py":
+            assert jit_faults(path.read_text()) == []
 
 
 class TestTrackedFiles:
@@ -275,6 +295,18 @@ class TestTheCheckersThemselves:
     )
     def test_a_declared_dependency_is_not(self, source: str) -> None:
         assert dependency_faults("softhit/x.py", source) == []
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "from numba import njit",
+            "import numba\n@numba.njit(cache=True)\ndef f(): ...",
+            "import numba as nb\nnb.jit(f)",
+        ],
+    )
+    def test_a_decorator_of_numba_itself_is_found(self, source: str) -> None:
+        assert len(jit_faults(source)) == 1
+        assert jit_faults("from softhit.jit import jit\nfrom numba import prange\n@jit\ndef f(): ...") == []
 
     @pytest.mark.parametrize("start", ["", "data = '", "cd ", "file=", "(", "x:"])
     @pytest.mark.parametrize("top", ["work", "tmp", "root", "home"])
