@@ -62,6 +62,8 @@ def test_links_inside_the_repository_lead_somewhere() -> None:
 
 
 def test_a_program_is_paired_with_the_output_right_below_it_only() -> None:
-    text = "```python\nprint(1)\n```\n\nprints\n\n```text\n1\n```\n```python\nx = 2\n```\nFar below:\n```text\n9\n```\n"
+    first = "```python\nprint(1)\n```\n\nprints\n\n```text\n1\n```\n"
+    second = "```python\nx = 2\n```\nFar below:\n```text\n9\n```\n"
+    text = first + second
     assert programs(text) == [("print(1)\n", "1\n"), ("x = 2\n", None)]
     assert run("print(3)") == "3\n"
