@@ -1,0 +1,162 @@
+"""Policies by name: ``make_policy("lru")``, ``"gated_lru(theta=2)"`` or a user's ``"module:Class"``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from softhit.check import unknown
+from softhit.errors import InvalidInput
+from softhit.policies.kernel import CompiledPolicy, Kernel
+from softhit.policies.protocol import Policy
+
+__all__ = ["PolicyInfo", "make_policy", "policy_info", "policy_names", "register", "register_kernel", "split_specs"]
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """One row of the registry.
+
+    Attributes
+    ----------
+    name, summary : str
+    factory : callable
+        Keyword parameters -> a fresh policy.
+    clairvoyant : bool
+        Sees the future; left out of statements about online policies.
+    admission, eviction : str
+        The two factors of the policy.
+    deterministic : bool
+        Draws nothing from its random stream.
+    """
+
+    name: str
+    summary: str
+    factory: Callable[..., Policy]
+    clairvoyant: bool = False
+    admission: str = ""
+    eviction: str = ""
+    deterministic: bool = True
+
+
+_REGISTRY: dict[str, PolicyInfo] = {}
+
+
+def register(info: PolicyInfo) -> None:
+    """Add a policy to the registry; names are unique."""
+    if info.name in _REGISTRY:
+        raise InvalidInput(f"a policy named {info.name!r} is registered already")
+    _REGISTRY[info.name] = info
+
+
+def register_kernel(
+    kernel: Kernel,
+    summary: str,
+    admission: str,
+    eviction: str,
+    deterministic: bool = True,
+    **defaults: Any,
+) -> None:
+    """Register a compiled policy; ``defaults`` are the parameters its ``init`` takes, with their defaults."""
+
+    def factory(touch: str = "retrieved", admit: str = "arrival", **parameters: Any) -> CompiledPolicy:
+        for name in parameters:
+            if name not in defaults:
+                unknown(f"parameter of policy {kernel.name!r}", name, [*defaults, "touch", "admit"])
+        return CompiledPolicy(kernel, {**defaults, **parameters}, touch=touch, admit=admit)
+
+    register(
+        PolicyInfo(
+            kernel.name, summary, factory, admission=admission, eviction=eviction, deterministic=deterministic
+        )
+    )
+
+
+def policy_names(clairvoyant: bool | None = None) -> list[str]:
+    """Return the registered names; ``clairvoyant=False`` leaves out those that see the future."""
+    return [n for n, i in _REGISTRY.items() if clairvoyant is None or i.clairvoyant == clairvoyant]
+
+
+def policy_info(name: str) -> PolicyInfo:
+    """Return the registry row of a policy."""
+    if name not in _REGISTRY:
+        unknown("policy", name, sorted(_REGISTRY))
+    return _REGISTRY[name]
+
+
+def split_specs(text: str) -> list[str]:
+    """Split a comma list, leaving commas inside parentheses alone.
+
+    >>> split_specs("lru, gated_lru(theta=2), fifo")
+    ['lru', 'gated_lru(theta=2)', 'fifo']
+    """
+    parts, depth, current = [], 0, ""
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += char
+    return [p.strip() for p in [*parts, current] if p.strip()]
+
+
+def _value(text: str) -> Any:
+    text = text.strip().strip("'\"")
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def make_policy(spec: str) -> Policy:
+    """Return a fresh policy from its name, with optional parameters, or from ``module:Class``.
+
+    Raises
+    ------
+    UnknownName
+        No such policy (the nearest name is suggested) or parameter.
+    InvalidInput
+        The text cannot be read, or the class is not a policy.
+
+    Examples
+    --------
+    >>> make_policy("fifo").name
+    'fifo'
+    """
+    match = re.fullmatch(r"\s*([\w.]+(?::\w+)?)\s*(?:\((.*)\))?\s*", spec)
+    if not match:
+        raise InvalidInput(f"policy must be a name, name(key=value, ...) or module:Class, got {spec!r}")
+    name, inside = match[1], match[2]
+    parameters: dict[str, Any] = {}
+    for part in split_specs(inside or ""):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip().isidentifier():
+            raise InvalidInput(f"policy parameters must be key=value, got {part!r} in {spec!r}")
+        parameters[key.strip()] = _value(value)
+    if ":" in name:
+        return _load(name, parameters)
+    return policy_info(name).factory(**parameters)
+
+
+def _load(name: str, parameters: dict[str, Any]) -> Policy:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise InvalidInput(f"policy {name!r}: cannot import {module!r} ({error})") from error
+    except AttributeError:
+        raise InvalidInput(f"policy {name!r}: module {module!r} has no {attribute!r}") from None
+    try:
+        policy = found(**parameters) if inspect.isclass(found) or callable(found) else found
+    except TypeError as error:
+        raise InvalidInput(f"policy {name!r}: {error}") from error
+    if not isinstance(policy, Policy):
+        raise InvalidInput(f"policy {name!r} must have start(context) and decide(observation)")
+    return policy
