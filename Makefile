@@ -1,7 +1,7 @@
 # Every target makes .venv by itself when it is missing or older than pyproject.toml / constraints.txt.
 #
 #   make demo [DATA=path]   a first run from nothing: traces, policies, offline optimum, an attack
-#   make test               the test suite without its slow part, and the doctests
+#   make test               the tests without their slow part; examples in docstrings and docs are tests too
 #   make slow               the slow part
 #   make lint               ruff and mypy
 #   make wheel              build the wheel and try it in a fresh environment elsewhere
@@ -10,7 +10,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test doctest slow lint types wheel bench figures proofs clean
+.PHONY: help venv demo test slow lint types wheel bench figures proofs clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -51,10 +51,6 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(BIN)/python -m pytest --doctest-modules -q $(PACKAGES)
-
-doctest: $(VENV)/.dev
-	$(BIN)/python -m pytest --doctest-modules -q $(PACKAGES)
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
