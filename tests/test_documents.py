@@ -1,8 +1,9 @@
 """What the documents show can be run: each Python block prints what the block after it says."""
 
-import contextlib
-import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,16 @@ def programs(text: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def run(program: str) -> str:
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(compile(program, "document", "exec"), {"__name__": "__main__"})
-    return output.getvalue()
+def run(program: str, folder: Path) -> str:
+    """Run a block as a reader would: saved to a file, in a process of its own, outside the clone."""
+    file = folder / "shown.py"
+    file.write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, file.name], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def documents() -> list[Path]:
@@ -43,10 +49,9 @@ SHOWN = [(path.name, *shown) for path in documents() for shown in programs(path.
     ("name", "program", "output"), SHOWN, ids=[f"{s[0]}-{n}" for n, s in enumerate(SHOWN)]
 )
 def test_a_shown_program_prints_what_the_document_says(
-    name: str, program: str, output: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, program: str, output: str | None, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    printed = run(program)
+    printed = run(program, tmp_path)
     if output is not None:
         assert printed.split() == output.split(), f"{name} shows other output"
 
@@ -61,9 +66,9 @@ def test_links_inside_the_repository_lead_somewhere() -> None:
     assert broken == []
 
 
-def test_a_program_is_paired_with_the_output_right_below_it_only() -> None:
+def test_a_program_is_paired_with_the_output_right_below_it_only(tmp_path: Path) -> None:
     first = "```python\nprint(1)\n```\n\nprints\n\n```text\n1\n```\n"
     second = "```python\nx = 2\n```\nFar below:\n```text\n9\n```\n"
     text = first + second
     assert programs(text) == [("print(1)\n", "1\n"), ("x = 2\n", None)]
-    assert run("print(3)") == "3\n"
+    assert run("print(3)", tmp_path) == "3\n"
