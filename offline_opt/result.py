@@ -63,11 +63,12 @@ class Status:
     Attributes
     ----------
     stop : str
-        Why the method stopped: ``"optimal"``, ``"gap"``, ``"time"``, ``"iterations"``, ``"interrupted"``.
+        Why the method stopped: ``"optimal"``, ``"gap"`` (it closes no gap further), ``"time"``,
+        ``"iterations"``, ``"interrupted"``, or ``"rejected"`` (a solver's answer failed a check).
     incumbent : bool
         It has a schedule.
     certified : bool
-        Its lower bound is proved by prices or by exhaustion, in exact arithmetic.
+        What it says is proved in exact arithmetic, by prices or by exhaustion; false for ``exact (solver)``.
     """
 
     stop: str

@@ -1,0 +1,1 @@
+"""Soft hits: bounds and exact optima where several items can serve one step."""
