@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softhit.check import check_int
+from softhit.check import check_int, fail
 from softhit.exact import Cost, check_switch_cost
 from softhit.jit import jit
 from softhit.retrieval import aggregator_code, retrieve, utility, utility_scale
@@ -39,38 +39,54 @@ def _misses(
     scale: Any,
     full: Any,
     out: Any,
-) -> None:
+) -> Any:
+    """Return the sum of all miss costs as (high, low) with sum = high * 2**31 + low; fill ``out`` if not empty.
+
+    The halves keep every partial sum inside int64 whatever the weights.
+    """
     held = np.zeros(n_items, np.uint8)
     got = np.empty(k, np.int32)
     worth = np.empty(k, np.int32)
+    single = k == 1 and not scored and aggregator == 0
+    keep = len(out) > 0
+    high = np.int64(0)
+    low = np.int64(0)
     for t in range(len(weight)):
         if not serves_first:
             for x in range(leave_ptr[t], leave_ptr[t + 1]):
                 held[leave_items[x]] = 0
             for x in range(enter_ptr[t], enter_ptr[t + 1]):
                 held[enter_items[x]] = 1
+        c = np.int64(0)
         if weight[t] > 0:
-            n = retrieve(indptr[t], indptr[t + 1], items, quality, ranks, scored, held, k, got, worth)
-            out[t] = weight[t] * (full - utility(worth, n, aggregator, scale))
-        else:
-            out[t] = 0
+            u = np.int64(0)
+            if single:
+                for x in range(indptr[t], indptr[t + 1]):
+                    if held[items[x]] and quality[x] > u:
+                        u = np.int64(quality[x])
+            else:
+                n = retrieve(indptr[t], indptr[t + 1], items, quality, ranks, scored, held, k, got, worth)
+                u = utility(worth, n, aggregator, scale)
+            c = weight[t] * (full - u)
+        high += c >> 31
+        low += c & 0x7FFFFFFF
+        if keep:
+            out[t] = c
         if serves_first:
             for x in range(leave_ptr[t], leave_ptr[t + 1]):
                 held[leave_items[x]] = 0
             for x in range(enter_ptr[t], enter_ptr[t + 1]):
                 held[enter_items[x]] = 1
+    return high, low
 
 
-def miss_units_by_step(schedule: Schedule, trace: Trace, variant: Variant | None = None) -> NDArray[np.int64]:
-    """Return the miss cost of every step, int64[T], in units of 1/``utility_scale``.
-
-    The schedule is taken as valid; :func:`cost` checks it first.
-    """
-    variant = variant or Variant()
+def _sum_misses(schedule: Schedule, trace: Trace, variant: Variant, out: NDArray[np.int64]) -> int:
     full = utility_scale(trace.quality_scale, variant)
-    out = np.empty(trace.n_steps, np.int64)
+    heaviest = int(trace.weight.max(initial=0))
+    if heaviest * full >= 2**63:
+        fail("weight", heaviest, f"below 2**63 / {full}, so that one step's cost fits 64 bits")
     ranks = trace.quality if trace.ranks is None else trace.ranks
-    _misses(
+    high, low = _misses(
         schedule.leave_ptr,
         schedule.leave_items,
         schedule.enter_ptr,
@@ -89,16 +105,27 @@ def miss_units_by_step(schedule: Schedule, trace: Trace, variant: Variant | None
         full,
         out,
     )
+    return (int(high) << 31) + int(low)
+
+
+def miss_units_by_step(schedule: Schedule, trace: Trace, variant: Variant | None = None) -> NDArray[np.int64]:
+    """Return the miss cost of every step, int64[T], in units of 1/``utility_scale``.
+
+    The schedule is taken as valid; :func:`cost` checks it first.
+    """
+    out = np.empty(trace.n_steps, np.int64)
+    _sum_misses(schedule, trace, variant or Variant(), out)
     return out
 
 
 def _exact_sum(values: NDArray[np.int64]) -> int:
-    # halves keep every partial sum inside int64 whatever the weights
-    high, low = np.divmod(values, 1 << 31)
-    return (int(high.sum()) << 31) + int(low.sum())
+    """Sum non-negative integers exactly."""
+    return (int((values >> 31).sum()) << 31) + int((values & 0x7FFFFFFF).sum())
 
 
-def price(miss_units: int, full: int, inserted: int, capacity: int, switch_cost: Any, variant: Variant) -> Cost:
+def price(
+    miss_units: int, full: int, inserted: int, capacity: int, switch_cost: Any, variant: Variant
+) -> Cost:
     """Combine misses (units of 1/``full``) and inserted size into an exact :class:`softhit.Cost`."""
     lam = check_switch_cost(switch_cost)
     paid = max(0, inserted - capacity) if variant.free_fill else inserted
@@ -149,8 +176,9 @@ def cost(
     variant = variant or Variant()
     check_switch_cost(switch_cost)
     verify(schedule, trace, capacity, variant)
-    misses = _exact_sum(miss_units_by_step(schedule, trace, variant))
-    inserted = _exact_sum(trace.sizes[schedule.enter_items])
+    misses = _sum_misses(schedule, trace, variant, np.empty(0, np.int64))
+    unit = trace.structure.unit_sizes
+    inserted = schedule.n_insertions if unit else _exact_sum(trace.sizes[schedule.enter_items])
     full = utility_scale(trace.quality_scale, variant)
     return price(misses, full, inserted, check_int("capacity", capacity, low=1), switch_cost, variant)
 
@@ -182,7 +210,9 @@ def floor_units(trace: Trace, variant: Variant | None = None) -> int:
     step, worth = step[order], worth[order]
     start = np.searchsorted(step, np.arange(trace.n_steps + 1))
     out = np.empty(trace.n_steps, np.int64)
-    _floors(start, worth, trace.weight, variant.top_k, aggregator_code(variant), trace.quality_scale, full, out)
+    _floors(
+        start, worth, trace.weight, variant.top_k, aggregator_code(variant), trace.quality_scale, full, out
+    )
     return _exact_sum(out)
 
 

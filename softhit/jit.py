@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core import config
 
-__all__ = ["cache_folder", "jit", "template"]
+__all__ = ["cache_folder", "jit", "lean", "template"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,7 +60,7 @@ def _read(path: Path, stamp: tuple[int, int]) -> tuple[bytes, frozenset[str]]:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-    compiles = b"@jit" in text or b"@template" in text
+    compiles = any(mark in text for mark in (b"@jit", b"@lean", b"@template"))
     digest = hashlib.sha256(text).digest() if compiles else b""
     return digest, frozenset(n for n in names if n.split(".")[0] in _HOUSE)
 
@@ -96,19 +96,31 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def jit(function: F) -> F:
-    """Compile ``function`` on first call (numba, nopython), cached on disk where the disk allows it."""
+def _compile(function: F, **options: Any) -> F:
     folder = cache_folder(function.__module__)
     if not _writable(folder):
-        compiled: F = numba.njit(function)
+        compiled: F = numba.njit(**options)(function)
         return compiled
     saved = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        compiled = numba.njit(cache=True)(function)
+        compiled = numba.njit(cache=True, **options)(function)
     finally:
         config.CACHE_DIR = saved
     return compiled
+
+
+def jit(function: F) -> F:
+    """Compile ``function`` on first call (numba, nopython), cached on disk where the disk allows it."""
+    return _compile(function)
+
+
+def lean(function: F) -> F:
+    """Compile as :func:`jit` does, for functions that make no new arrays: without reference counting.
+
+    Counting the references of a state tuple at every call can take ten times as long as a policy's own work.
+    """
+    return _compile(function, _nrt=False)
 
 
 def template(function: F) -> F:

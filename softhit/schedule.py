@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from softhit.check import check_int, fail
 from softhit.errors import InvalidInput
+from softhit.jit import jit
 
 __all__ = ["Schedule"]
 
@@ -18,18 +19,43 @@ def _array(name: str, value: Any, dtype: type[np.generic]) -> NDArray[Any]:
     array = np.asarray(value)
     if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
         fail(name, value, "a one-dimensional array of integers")
+    info = np.iinfo(dtype)
+    if array.dtype.itemsize >= info.dtype.itemsize and array.dtype != info.dtype and len(array):
+        if array.min() < info.min or array.max() > info.max:
+            fail(name, value, f"an array of integers in {info.min}..{info.max}")
     result = np.array(array, dtype=dtype, copy=True, order="C")
     result.setflags(write=False)
     return result
 
 
+@jit
+def _count(steps: Any, pointers: Any) -> Any:
+    """Turn non-decreasing steps into pointers; return the first place where they are not, or -1."""
+    x = 0
+    pointers[0] = 0
+    for t in range(len(pointers) - 1):
+        while x < len(steps) and steps[x] == t:
+            x += 1
+        pointers[t + 1] = x
+    return x if x < len(steps) else -1
+
+
+@jit
+def _first_fall(pointers: Any) -> Any:
+    for t in range(1, len(pointers)):
+        if pointers[t] < pointers[t - 1]:
+            return t
+    return -1
+
+
 def _pointers(name: str, steps: NDArray[Any], n_steps: int) -> NDArray[np.int64]:
-    if len(steps) and (steps.min() < 0 or steps.max() >= n_steps):
-        fail(name, int(steps.min() if steps.min() < 0 else steps.max()), f"steps in 0..{n_steps - 1}")
-    if np.any(np.diff(steps) < 0):
-        raise InvalidInput(f"{name} must be non-decreasing")
-    pointers = np.zeros(n_steps + 1, np.int64)
-    np.cumsum(np.bincount(steps, minlength=n_steps), out=pointers[1:])
+    pointers = np.empty(n_steps + 1, np.int64)
+    bad = _count(steps, pointers)
+    if bad >= 0:
+        step = int(steps[bad])
+        if 0 <= step < n_steps:
+            raise InvalidInput(f"{name} must be non-decreasing; {step} comes after {int(steps[bad - 1])}")
+        fail(f"{name}[{bad}]", step, f"a step in 0..{n_steps - 1}")
     return pointers
 
 
@@ -62,7 +88,7 @@ class Schedule:
         for ptr_name, item_name in (("leave_ptr", "leave_items"), ("enter_ptr", "enter_items")):
             ptr = _array(ptr_name, getattr(self, ptr_name), np.int64)
             items = _array(item_name, getattr(self, item_name), np.int32)
-            if len(ptr) < 1 or ptr[0] != 0 or np.any(np.diff(ptr) < 0) or ptr[-1] != len(items):
+            if len(ptr) < 1 or ptr[0] != 0 or ptr[-1] != len(items) or _first_fall(ptr) >= 0:
                 fail(ptr_name, ptr, f"non-decreasing from 0 to {len(items)}, the length of {item_name}")
             object.__setattr__(self, ptr_name, ptr)
             object.__setattr__(self, item_name, items)
@@ -70,18 +96,35 @@ class Schedule:
             raise InvalidInput("leave_ptr and enter_ptr must have the same length")
 
     @classmethod
+    def adopt(cls, leave_ptr: Any, leave_items: Any, enter_ptr: Any, enter_items: Any) -> Schedule:
+        """Wrap arrays of the right types that nobody else will write to, unchecked and without copies."""
+        schedule = object.__new__(cls)
+        for name, array in (
+            ("leave_ptr", leave_ptr),
+            ("leave_items", leave_items),
+            ("enter_ptr", enter_ptr),
+            ("enter_items", enter_items),
+        ):
+            array.setflags(write=False)
+            object.__setattr__(schedule, name, array)
+        return schedule
+
+    @classmethod
     def from_events(
         cls, n_steps: int, leave_steps: Any, leave_items: Any, enter_steps: Any, enter_items: Any
     ) -> Schedule:
         """Build from parallel arrays of steps (non-decreasing, 0..n_steps-1) and items."""
         n = check_int("n_steps", n_steps, low=0)
-        out, into = np.asarray(leave_steps, np.int64), np.asarray(enter_steps, np.int64)
-        return cls(
-            leave_ptr=_pointers("leave_steps", out, n),
-            leave_items=np.asarray(leave_items, np.int32),
-            enter_ptr=_pointers("enter_steps", into, n),
-            enter_items=np.asarray(enter_items, np.int32),
-        )
+        parts = []
+        for side, steps, items in (("leave", leave_steps, leave_items), ("enter", enter_steps, enter_items)):
+            when = _array(f"{side}_steps", steps, np.int64)
+            what = _array(f"{side}_items", items, np.int32)
+            if len(when) != len(what):
+                raise InvalidInput(
+                    f"{side}_steps and {side}_items must have one length, got {len(when)} and {len(what)}"
+                )
+            parts += [_pointers(f"{side}_steps", when, n), what]
+        return cls.adopt(*parts)
 
     @classmethod
     def from_intervals(cls, n_steps: int, items: Any, enter_steps: Any, leave_steps: Any) -> Schedule:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from softhit.check import check_int, fail
 from softhit.errors import InvalidInput
+from softhit.jit import jit
 
 __all__ = ["DEFAULT_SCALE", "Structure", "Trace"]
 
@@ -82,6 +83,45 @@ def _vectors(name: str, value: Any, rows: int) -> NDArray[np.float32] | None:
         raise InvalidInput(f"{name} must have rows of norm 1; row {bad} has norm {norms[bad]:.6g}")
     array.setflags(write=False)
     return array
+
+
+@jit
+def _rows(indptr: Any, items: Any, arrivals: Any) -> Any:
+    """Return whether each row has at most one entry, and whether each is exactly the arrival."""
+    requests = True
+    for t in range(len(arrivals)):
+        count = indptr[t + 1] - indptr[t]
+        if count > 1:
+            return False, False
+        if count == 0 or items[indptr[t]] != arrivals[t]:
+            requests = False
+    return True, requests
+
+
+@jit
+def _whole_classes(indptr: Any, items: Any, quality: Any, classes: Any) -> Any:
+    """Number the classes in order of appearance; False if some row is not a whole class of one quality."""
+    sizes = np.empty(len(classes), np.int64)
+    found = 0
+    for t in range(len(indptr) - 1):
+        a = indptr[t]
+        b = indptr[t + 1]
+        if a == b:
+            continue
+        c = classes[items[a]]
+        if c < 0:
+            sizes[found] = b - a
+            for x in range(a, b):
+                if classes[items[x]] >= 0:
+                    return False
+                classes[items[x]] = found
+            found += 1
+        elif sizes[c] != b - a:
+            return False
+        for x in range(a, b):
+            if quality[x] != quality[a] or (c >= 0 and classes[items[x]] != c):
+                return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +222,9 @@ class Trace:
             arrivals = _frozen("arrivals", self.arrivals, np.int32, n_steps)
             if n_steps and (arrivals.min() < -1 or arrivals.max() >= n_items):
                 bad = int(np.flatnonzero((arrivals < -1) | (arrivals >= n_items))[0])
-                fail(f"arrivals[{bad}]", int(arrivals[bad]), f"an item id in 0..{n_items - 1}, or -1 for none")
+                fail(
+                    f"arrivals[{bad}]", int(arrivals[bad]), f"an item id in 0..{n_items - 1}, or -1 for none"
+                )
         ones = np.ones(n_steps, np.int32) if self.weight is None else self.weight
         weight = _frozen("weight", ones, np.int32, n_steps)
         if n_steps and weight.min() < 0:
@@ -260,36 +302,21 @@ class Trace:
     @cached_property
     def structure(self) -> Structure:
         """Facts that decide which solvers apply (see :class:`Structure`)."""
-        counts = np.diff(self.indptr)
-        hard = bool(np.all(counts <= 1))
-        requests = bool(hard and np.all(counts == 1) and np.array_equal(self.items, self.arrivals))
+        hard, requests = _rows(self.indptr, self.items, self.arrivals)
         return Structure(
-            hard=hard,
-            requests=requests,
-            classes=self._classes(counts) if self.ranks is None else None,
+            hard=bool(hard),
+            requests=bool(requests),
+            classes=self._classes() if self.ranks is None else None,
             unit_sizes=bool(np.all(self.sizes == 1)),
             scored=self.ranks is not None,
             nonzeros=len(self.items),
         )
 
-    def _classes(self, counts: Longs) -> Ints | None:
+    def _classes(self) -> Ints | None:
         classes = np.full(self.n_items, -1, np.int32)
-        if not len(self.items):
-            return classes
-        step = np.repeat(np.arange(self.n_steps), counts)
-        first = np.full(self.n_items, self.n_steps, np.int64)
-        np.minimum.at(first, self.items, step)
-        # an item's class is named by the first row it appears in; rows must be whole classes
-        of = first[self.items]
-        rows = np.flatnonzero(counts)
-        start = self.indptr[rows]
-        lead = np.repeat(of[start], counts[rows])
-        same_quality = np.repeat(self.quality[start], counts[rows]) == self.quality
-        if np.any(of != lead) or not np.all(same_quality) or np.any(counts[of[start]] != counts[rows]):
+        if not _whole_classes(self.indptr, self.items, self.quality, classes):
             return None
-        named = np.unique(of)
-        seen = first < self.n_steps
-        classes[seen] = np.searchsorted(named, first[seen]).astype(np.int32)
+        classes.setflags(write=False)
         return classes
 
     @cached_property

@@ -13,9 +13,9 @@ from softhit.schedule import Schedule
 from softhit.trace import Trace
 from softhit.variant import Variant
 
-__all__ = ["verify"]
+__all__ = ["RULES", "verify"]
 
-_RULES = (
+RULES = (
     "",
     "the item id is out of range",
     "the item leaves but is not held",
@@ -100,4 +100,4 @@ def verify(schedule: Schedule, trace: Trace, capacity: int, variant: Variant | N
         variant.stream,
     )
     if rule:
-        raise InvalidSchedule(int(step), int(item), _RULES[rule])
+        raise InvalidSchedule(int(step), int(item), RULES[rule])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from softhit.jit import jit
+from softhit.jit import jit, lean
 from softhit.policies.kernel import Kernel, State, replay
 from softhit.policies.protocol import Context
 from softhit.policies.registry import register_kernel
@@ -17,14 +17,23 @@ def init(context: Context) -> State:
     return np.full(context.n_items, -1, np.int32), np.full(2, -1, np.int32), context.sizes
 
 
-@jit
+@lean
 def serve(state: Any, rng: Any, t: Any, got: Any, quality: Any, n: Any, utility: Any, weight: Any) -> None:
     """A hit changes nothing."""
 
 
-@jit
+@lean
 def decide(
-    state: Any, rng: Any, t: Any, item: Any, quality: Any, utility: Any, weight: Any, size: Any, free: Any, out: Any
+    state: Any,
+    rng: Any,
+    t: Any,
+    item: Any,
+    quality: Any,
+    utility: Any,
+    weight: Any,
+    size: Any,
+    free: Any,
+    out: Any,
 ) -> Any:
     """Admit; evict from the head of the queue until the item fits."""
     follows, ends, sizes = state

@@ -2,10 +2,12 @@
 
 A policy file writes ``init`` (Python) and three compiled functions; see CONTRIBUTING for a template.
 
+``init(context, **parameters)``
+    Returns the state: a tuple of arrays. A clairvoyant policy's is ``init(context, trace, **parameters)``.
 ``serve(state, rng, t, got, quality, n, utility, weight)``
     Called at every step with weight > 0: ``got[:n]`` are the retrieved items that count as touched, in rank
-    order, ``quality[:n]`` their units of 1/quality_scale; ``n = 0`` on a miss. ``utility`` in units of
-    1/utility_scale.
+    order (policies with a notion of recency touch the first one last), ``quality[:n]`` their units of
+    1/quality_scale; ``n = 0`` on a miss. ``utility`` in units of 1/utility_scale.
 ``decide(state, rng, t, item, quality, utility, weight, size, free, out)``
     Called when the step's arrival is not held and fits the capacity at all. ``quality`` is the arrival's
     for this step's query, in units of 1/utility_scale. Returns -1 (do not admit) or m >= 0 (admit, after
@@ -13,13 +15,14 @@ A policy file writes ``init`` (Python) and three compiled functions; see CONTRIB
 ``run(state, rng, stream, config, log)``
     ``return replay(serve, decide, state, rng, stream, config, log)``: the batch loop, compiled per policy.
 
-The step-by-step path calls the same ``serve`` and ``decide``, so a rule exists once.
+The step-by-step path calls the same ``serve`` and ``decide``, so a rule exists once. Where they make no new
+arrays, decorate them with :func:`softhit.jit.lean`: it is many times faster.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,13 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softhit.check import check_choice, check_real, fail
-from softhit.errors import InvalidInput
+from softhit.errors import InvalidInput, InvalidSchedule
 from softhit.jit import template
 from softhit.policies.protocol import Context, Decision, Observation
 from softhit.retrieval import aggregator_code, retrieve, utility, utility_scale
 from softhit.schedule import Schedule
 from softhit.trace import Trace
 from softhit.variant import Variant
+from softhit.verify import RULES
 
 __all__ = ["CompiledPolicy", "Kernel", "replay"]
 
@@ -44,7 +48,7 @@ State = tuple[NDArray[Any], ...]
 def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: Any, log: Any) -> Any:
     """Drive ``serve`` and ``decide`` through a whole trace; the batch loop of every compiled policy."""
     indptr, items, quality, ranks, arrivals, weight, sizes = stream
-    leave_steps, leave_items, enter_steps, enter_items = log
+    leave_ptr, leave_items, enter_ptr, enter_items = log
     capacity = config[0]
     k = config[1]
     aggregator = config[2]
@@ -53,7 +57,11 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
     touch = config[5]
     on_miss = config[6] != 0
     scored = config[7] != 0
-    simple = k == 1 and not scored and aggregator == 0
+    requests = config[8] != 0
+    unit = config[9] != 0
+    single = k == 1 and not scored and aggregator == 0
+    # the loop that hard requests need is a few loads; branches on constants cost nothing beside a miss
+    plain = single and requests
     per_unit = full // scale
     held = np.zeros(len(sizes), np.uint8)
     out = np.empty(min(capacity, len(sizes)) + 1, np.int32)
@@ -62,36 +70,47 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
     free = capacity
     left = 0
     entered = 0
+    leave_ptr[0] = 0
+    enter_ptr[0] = 0
     for t in range(len(arrivals)):
         e = arrivals[t]
         w = np.int64(weight[t])
         n = 0
         u = np.int64(0)
         own = np.int64(0)
+        inside = e >= 0 and held[e] != 0
         if w > 0:
-            a = indptr[t]
-            b = indptr[t + 1]
-            if simple:
-                top = np.int32(0)
-                for x in range(a, b):
-                    i = items[x]
-                    s = quality[x]
-                    if i == e:
-                        own = np.int64(s)
-                    if s > top and held[i]:
-                        top = s
-                        got[0] = i
-                if top > 0:
-                    worth[0] = top
-                    u = np.int64(top)
+            if plain:
+                own = np.int64(quality[t])
+                if inside:
+                    got[0] = e
+                    worth[0] = own
+                    u = own
                     n = 1
             else:
-                n = retrieve(a, b, items, quality, ranks, scored, held, k, got, worth)
-                u = utility(worth, n, aggregator, scale)
-                if e >= 0:
+                a = indptr[t]
+                b = indptr[t + 1]
+                if single:
+                    top = np.int32(0)
                     for x in range(a, b):
-                        if items[x] == e:
-                            own = np.int64(quality[x])
+                        i = items[x]
+                        s = quality[x]
+                        if i == e:
+                            own = np.int64(s)
+                        if s > top and held[i]:
+                            top = s
+                            got[0] = i
+                    if top > 0:
+                        worth[0] = top
+                        u = np.int64(top)
+                        n = 1
+                else:
+                    n = retrieve(a, b, items, quality, ranks, scored, held, k, got, worth)
+                    u = utility(worth, n, aggregator, scale)
+                    if e >= 0:
+                        for x in range(a, b):
+                            if items[x] == e:
+                                own = np.int64(quality[x])
             if touch > 0:
                 m = 0
                 for j in range(n):
@@ -101,21 +120,27 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
                         m += 1
                 n = m
             serve(state, rng, t, got, worth, n, u, w)
-        if e >= 0 and not held[e] and sizes[e] <= capacity and not (on_miss and (n > 0 or w == 0)):
-            m = decide(state, rng, t, e, own * per_unit, u, w, sizes[e], free, out)
-            if m >= 0:
-                for j in range(m):
-                    v = out[j]
-                    held[v] = 0
-                    free += sizes[v]
-                    leave_steps[left] = t
-                    leave_items[left] = v
-                    left += 1
-                held[e] = 1
-                free -= sizes[e]
-                enter_steps[entered] = t
-                enter_items[entered] = e
-                entered += 1
+        if e >= 0 and not inside and not (on_miss and (n > 0 or w == 0)):
+            size = np.int64(1) if unit else sizes[e]
+            if size <= capacity:
+                m = decide(state, rng, t, e, own * per_unit, u, w, size, free, out)
+                if m >= 0:
+                    for j in range(m):
+                        v = out[j]
+                        if v < 0 or v >= len(sizes) or held[v] == 0:
+                            return -1 - t, np.int64(v)
+                        held[v] = 0
+                        free += 1 if unit else sizes[v]
+                        leave_items[left] = v
+                        left += 1
+                    free -= size
+                    if free < 0:
+                        return -1 - t, np.int64(e)
+                    held[e] = 1
+                    enter_items[entered] = e
+                    entered += 1
+        leave_ptr[t + 1] = left
+        enter_ptr[t + 1] = entered
     return left, entered
 
 
@@ -127,10 +152,12 @@ class Kernel:
     ----------
     name : str
     init : callable
-        ``init(context, **parameters) -> tuple of arrays``.
+        ``init(context, **parameters) -> tuple of arrays``, or ``init(context, trace, **parameters)``.
     serve, decide, run : compiled functions
     sizes : bool
         Whether the policy can handle sizes other than 1.
+    clairvoyant : bool
+        Whether ``init`` sees the trace.
     """
 
     name: str
@@ -139,6 +166,7 @@ class Kernel:
     decide: Callable[..., int]
     run: Callable[..., tuple[int, int]]
     sizes: bool = False
+    clairvoyant: bool = False
 
 
 def _touch_units(touch: str, scale: int) -> int:
@@ -166,6 +194,8 @@ class CompiledPolicy:
     kernel : Kernel
     parameters : dict
         Passed to ``kernel.init``.
+    defaults : dict
+        Values that the name does not mention.
     touch : str
         Which retrieved items count as touched (a hit): ``"retrieved"`` (default) or ``"threshold(x)"``.
     admit : {"arrival", "miss"}
@@ -177,17 +207,29 @@ class CompiledPolicy:
     parameters: dict[str, Any] = field(default_factory=dict)
     touch: str = "retrieved"
     admit: str = "arrival"
-    clairvoyant: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_choice("admit", self.admit, ["arrival", "miss"])
         _touch_units(self.touch, 1)
         self._state: State | None = None
+        self._trace: Trace | None = None
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether the policy sees the future; then it needs ``prepare``."""
+        return self.kernel.clairvoyant
+
+    def prepare(self, trace: Trace) -> None:
+        """Show a clairvoyant policy the trace it is about to run on."""
+        self._trace = trace
 
     @property
     def name(self) -> str:
-        """The name with the parameters that were set."""
-        extra = [f"{k}={v}" for k, v in self.parameters.items()]
+        """The name with the parameters that are not at their defaults."""
+        extra = [
+            f"{k}={v}" for k, v in self.parameters.items() if k not in self.defaults or v != self.defaults[k]
+        ]
         extra += [f"touch={self.touch}"] if self.touch != "retrieved" else []
         extra += [f"admit={self.admit}"] if self.admit != "arrival" else []
         return self.kernel.name + (f"({', '.join(extra)})" if extra else "")
@@ -195,7 +237,11 @@ class CompiledPolicy:
     def _init(self, context: Context) -> State:
         if not self.kernel.sizes and np.any(context.sizes != 1):
             raise InvalidInput(f"policy {self.kernel.name} handles unit sizes only")
-        return self.kernel.init(context, **self.parameters)
+        if not self.kernel.clairvoyant:
+            return self.kernel.init(context, **self.parameters)
+        if self._trace is None:
+            raise InvalidInput(f"policy {self.kernel.name} sees the future: call prepare(trace) first")
+        return self.kernel.init(context, self._trace, **self.parameters)
 
     def start(self, context: Context) -> None:
         """Prepare a step-by-step run."""
@@ -265,9 +311,18 @@ class CompiledPolicy:
                 _touch_units(self.touch, trace.quality_scale),
                 int(self.admit == "miss"),
                 int(trace.ranks is not None),
+                int(trace.structure.requests),
+                int(trace.structure.unit_sizes),
             ],
             np.int64,
         )
-        log = tuple(np.empty(n, np.int32) for _ in range(4))
+        # every insertion has a step of its own, and no more can leave than entered
+        leave_ptr, enter_ptr = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+        leave_items, enter_items = np.empty(n, np.int32), np.empty(n, np.int32)
+        log = (leave_ptr, leave_items, enter_ptr, enter_items)
         left, entered = self.kernel.run(state, context.rng, stream, config, log)
-        return Schedule.from_events(n, log[0][:left], log[1][:left], log[2][:entered], log[3][:entered])
+        if left < 0:
+            step, item = -1 - left, entered
+            room = item == trace.arrivals[step]
+            raise InvalidSchedule(step, item, RULES[5 if room else 2])
+        return Schedule.adopt(leave_ptr, leave_items[:left], enter_ptr, enter_items[:entered])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from softhit.check import unknown
@@ -14,7 +14,15 @@ from softhit.errors import InvalidInput
 from softhit.policies.kernel import CompiledPolicy, Kernel
 from softhit.policies.protocol import Policy
 
-__all__ = ["PolicyInfo", "make_policy", "policy_info", "policy_names", "register", "register_kernel", "split_specs"]
+__all__ = [
+    "PolicyInfo",
+    "make_policy",
+    "policy_info",
+    "policy_names",
+    "register",
+    "register_kernel",
+    "split_specs",
+]
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,10 @@ class PolicyInfo:
         The two factors of the policy.
     deterministic : bool
         Draws nothing from its random stream.
+    sizes : bool
+        Handles sizes other than 1.
+    parameters : mapping
+        What the factory takes, with the defaults.
     """
 
     name: str
@@ -41,6 +53,8 @@ class PolicyInfo:
     admission: str = ""
     eviction: str = ""
     deterministic: bool = True
+    sizes: bool = True
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 _REGISTRY: dict[str, PolicyInfo] = {}
@@ -67,11 +81,19 @@ def register_kernel(
         for name in parameters:
             if name not in defaults:
                 unknown(f"parameter of policy {kernel.name!r}", name, [*defaults, "touch", "admit"])
-        return CompiledPolicy(kernel, {**defaults, **parameters}, touch=touch, admit=admit)
+        return CompiledPolicy(kernel, {**defaults, **parameters}, touch=touch, admit=admit, defaults=defaults)
 
     register(
         PolicyInfo(
-            kernel.name, summary, factory, admission=admission, eviction=eviction, deterministic=deterministic
+            kernel.name,
+            summary,
+            factory,
+            clairvoyant=kernel.clairvoyant,
+            admission=admission,
+            eviction=eviction,
+            deterministic=deterministic,
+            sizes=kernel.sizes,
+            parameters={**defaults, "touch": "retrieved", "admit": "arrival"},
         )
     )
 
