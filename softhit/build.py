@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
+import scipy.sparse
 from numpy.typing import NDArray
 
 from softhit.check import check_choice, check_int, check_real, fail, unknown
@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+# the sparse stubs know many classes and no common ground
+sp: Any = scipy.sparse
 
 
 class QualityRule(Protocol):
@@ -94,7 +97,7 @@ class Threshold:
 class Rescaled:
     """Quality rises linearly from 0 at cosine ``low`` to 1 at cosine ``high``.
 
-    >>> Rescaled(0.2, 0.8)(np.array([0.1, 0.5, 0.9])).tolist()
+    >>> Rescaled(0.25, 0.75)(np.array([0.1, 0.5, 0.9])).tolist()
     [0.0, 0.5, 1.0]
     """
 
@@ -147,7 +150,8 @@ def _to_grid(name: str, values: Any, scale: int) -> NDArray[np.int32]:
     if len(array) and not (np.all(np.isfinite(array)) and array.min() >= 0 and array.max() <= 1):
         bad = int(np.flatnonzero(~(np.isfinite(array) & (array >= 0) & (array <= 1)))[0])
         fail(f"{name}[{bad}]", float(array[bad]), "a number in [0, 1]")
-    return np.rint(array * scale).astype(np.int32)
+    units: NDArray[np.int32] = np.rint(array * scale).astype(np.int32)
+    return units
 
 
 def _row_ranks(step: NDArray[Any], score: Floats) -> NDArray[np.int32]:
@@ -314,20 +318,18 @@ def from_arrays(
         step, item = np.nonzero(dense)
         values = dense[step, item]
     units = _to_grid("quality", values, scale)
-    rest = dict(
-        arrivals=arrivals,
-        weight=weight,
-        sizes=sizes,
-        query_vectors=query_vectors,
-        item_vectors=item_vectors,
-        metadata=metadata or {"generator": "arrays"},
-    )
+    rest: dict[str, Any] = {
+        "arrivals": arrivals,
+        "weight": weight,
+        "sizes": sizes,
+        "query_vectors": query_vectors,
+        "item_vectors": item_vectors,
+        "metadata": metadata or {"generator": "arrays"},
+    }
     if score is None:
         return _assemble(n_steps, n_items, step, item, units, None, scale, **rest)
-    if score.shape != (n_steps, n_items) if hasattr(score, "shape") else True:
-        score = np.asarray(score, dtype=np.float64)
-        if score.shape != (n_steps, n_items):
-            fail("score", score.shape, f"a matrix of shape ({n_steps}, {n_items})")
+    if np.shape(score) != (n_steps, n_items):
+        fail("score", np.shape(score), f"a matrix of shape ({n_steps}, {n_items})")
     if sp.issparse(score):
         ranked = sp.coo_array(score)
         at, what = ranked.coords
@@ -379,9 +381,9 @@ def from_clusters(
     [0, 1]
     """
     asks, owns = np.asarray(query_clusters), np.asarray(item_clusters)
-    for name, array, low in (("query_clusters", asks, -1), ("item_clusters", owns, 0)):
-        if array.ndim != 1 or (len(array) and (array.dtype.kind not in "iu" or array.min() < low)):
-            fail(name, array, f"a one-dimensional array of integers >= {low}")
+    for name, array, least in (("query_clusters", asks, -1), ("item_clusters", owns, 0)):
+        if array.ndim != 1 or (len(array) and (array.dtype.kind not in "iu" or array.min() < least)):
+            fail(name, array, f"a one-dimensional array of integers >= {least}")
     scale = check_int("quality_scale", quality_scale, low=1)
     units = _to_grid("quality", np.array([check_real("quality", quality, 0, 1)]), scale)[0]
     order = np.argsort(owns, kind="stable")
@@ -450,7 +452,8 @@ def from_embeddings(
     things = np.ascontiguousarray(item_vectors, dtype=np.float32)
     if queries.ndim != 2 or things.ndim != 2 or queries.shape[1] != things.shape[1]:
         raise InvalidInput(
-            f"query_vectors and item_vectors must be matrices of equal width, got {queries.shape} and {things.shape}"
+            "query_vectors and item_vectors must be matrices of equal width, "
+            f"got {queries.shape} and {things.shape}"
         )
     scale = check_int("quality_scale", quality_scale, low=1)
     check_choice("candidates", candidates, ["all", "arrived"])
@@ -462,7 +465,8 @@ def from_embeddings(
         norms = np.sqrt(np.einsum("ij,ij->i", array, array))
         wrong = np.flatnonzero(~(np.abs(norms - 1) < 1e-3))
         if len(wrong):
-            raise InvalidInput(f"{name} must have rows of norm 1; row {int(wrong[0])} has {norms[wrong[0]]:.6g}")
+            row = int(wrong[0])
+            raise InvalidInput(f"{name} must have rows of norm 1; row {row} has norm {norms[row]:.6g}")
     limit = n_items if top_m is None else min(n_items, check_int("top_m", top_m, low=1))
     first = np.full(n_items, n_steps, np.int64)
     if candidates == "arrived":

@@ -40,7 +40,7 @@ def _misses(
     full: Any,
     out: Any,
 ) -> Any:
-    """Return the sum of all miss costs as (high, low) with sum = high * 2**31 + low; fill ``out`` if not empty.
+    """Return the sum of all miss costs as (high, low), high * 2**31 + low; fill ``out`` if it is not empty.
 
     The halves keep every partial sum inside int64 whatever the weights.
     """

@@ -13,16 +13,18 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import config
+from numba.core import config as numba_config
 
 __all__ = ["cache_folder", "jit", "lean", "template"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+config: Any = numba_config
 
 _HOUSE = ("softhit", "offline_opt", "adversaries", "theory", "softhit_lab")
 
@@ -49,7 +51,7 @@ def _source(module: str) -> Path | None:
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _read(path: Path, stamp: tuple[int, int]) -> tuple[bytes, frozenset[str]]:
     """Return the digest of a file that compiles something (else empty) and the in-house modules it names."""
     text = path.read_bytes()
@@ -99,15 +101,13 @@ def _writable(folder: Path) -> bool:
 def _compile(function: F, **options: Any) -> F:
     folder = cache_folder(function.__module__)
     if not _writable(folder):
-        compiled: F = numba.njit(**options)(function)
-        return compiled
+        return cast(F, numba.njit(**options)(function))
     saved = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        compiled = numba.njit(cache=True, **options)(function)
+        return cast(F, numba.njit(cache=True, **options)(function))
     finally:
         config.CACHE_DIR = saved
-    return compiled
 
 
 def jit(function: F) -> F:
@@ -125,5 +125,4 @@ def lean(function: F) -> F:
 
 def template(function: F) -> F:
     """Inline ``function`` into its compiled callers, so that it can take compiled functions as arguments."""
-    compiled: F = numba.njit(inline="always")(function)
-    return compiled
+    return cast(F, numba.njit(inline="always")(function))

@@ -34,7 +34,7 @@ def retrieve(
     ascending in item id, so a strict comparison keeps ties in order. Returns how many were found.
     """
     if k == 1:
-        best = np.int64(-1)
+        best: Any = np.int64(-1)
         key = np.int64(0)
         for x in range(a, b):
             if held[items[x]]:

@@ -15,14 +15,14 @@ from softhit.jit import jit
 __all__ = ["Schedule"]
 
 
-def _array(name: str, value: Any, dtype: type[np.generic]) -> NDArray[Any]:
+def _array(name: str, value: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
     array = np.asarray(value)
     if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
         fail(name, value, "a one-dimensional array of integers")
     info = np.iinfo(dtype)
-    if array.dtype.itemsize >= info.dtype.itemsize and array.dtype != info.dtype and len(array):
-        if array.min() < info.min or array.max() > info.max:
-            fail(name, value, f"an array of integers in {info.min}..{info.max}")
+    narrows = array.dtype.itemsize >= info.dtype.itemsize and array.dtype != info.dtype and len(array) > 0
+    if narrows and (array.min() < info.min or array.max() > info.max):
+        fail(name, value, f"an array of integers in {info.min}..{info.max}")
     result = np.array(array, dtype=dtype, copy=True, order="C")
     result.setflags(write=False)
     return result
@@ -63,9 +63,10 @@ def _pointers(name: str, steps: NDArray[Any], n_steps: int) -> NDArray[np.int64]
 class Schedule:
     """What leaves and what enters the cache at each step; leaves come first within a step.
 
-    The cache starts empty. Two compressed lists: step ``t`` loses ``leave_items[leave_ptr[t]:leave_ptr[t+1]]``
-    and gains ``enter_items[enter_ptr[t]:enter_ptr[t+1]]``. A schedule says nothing about its own cost or
-    validity: see :func:`softhit.verify` and :func:`softhit.cost`.
+    The cache starts empty. Two compressed lists: step ``t`` loses
+    ``leave_items[leave_ptr[t]:leave_ptr[t+1]]`` and gains ``enter_items[enter_ptr[t]:enter_ptr[t+1]]``. A
+    schedule says nothing about its own cost or validity: see :func:`softhit.verify` and
+    :func:`softhit.cost`.
 
     Attributes
     ----------

@@ -174,7 +174,7 @@ class Session:
             quality_scale=self._scale,
             utility_scale=self._full,
         )
-        answer = self.policy.decide(seen)
+        answer: Any = self.policy.decide(seen)
         if answer is None:
             answer = Decision()
         if not (hasattr(answer, "evict") and hasattr(answer, "admit")):

@@ -54,15 +54,15 @@ class Structure:
     nonzeros: int
 
 
-def _frozen(name: str, value: Any, dtype: type[np.generic], length: int | None) -> NDArray[Any]:
+def _frozen(name: str, value: Any, dtype: type[np.signedinteger[Any]], length: int | None) -> NDArray[Any]:
     array = np.asarray(value)
     if array.ndim != 1:
         fail(name, value, "a one-dimensional array")
     if length is not None and len(array) != length:
         raise InvalidInput(f"{name} must have length {length}, got {len(array)}")
-    if array.dtype.kind not in "iub" and len(array):
-        if array.dtype.kind != "f" or not np.all(np.isfinite(array)) or np.any(array != np.rint(array)):
-            fail(name, value, "an array of integers")
+    whole = array.dtype.kind in "iub" or len(array) == 0
+    if not whole and (array.dtype.kind != "f" or not np.all(np.isfinite(array) & (array == np.rint(array)))):
+        fail(name, value, "an array of integers")
     info = np.iinfo(dtype)
     if len(array) and (array.min() < info.min or array.max() > info.max):
         fail(name, value, f"an array of integers in {info.min}..{info.max}")
@@ -186,7 +186,10 @@ class Trace:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        given: dict[str, Any] = vars(self)
         n_items = check_int("n_items", self.n_items, low=0, high=_MAX_COUNT)
         scale = check_int("quality_scale", self.quality_scale, low=1, high=_MAX_SCALE)
         put("n_items", n_items)
@@ -216,7 +219,7 @@ class Trace:
             raise InvalidInput("quality must be > 0 for stored entries when there is no score")
         if ranks is not None and nnz and ranks.min() < 0:
             fail("ranks", int(ranks.min()), "integers >= 0")
-        if self.arrivals is None:
+        if given["arrivals"] is None:
             arrivals = _frozen("arrivals", np.full(n_steps, -1), np.int32, n_steps)
         else:
             arrivals = _frozen("arrivals", self.arrivals, np.int32, n_steps)
@@ -225,11 +228,11 @@ class Trace:
                 fail(
                     f"arrivals[{bad}]", int(arrivals[bad]), f"an item id in 0..{n_items - 1}, or -1 for none"
                 )
-        ones = np.ones(n_steps, np.int32) if self.weight is None else self.weight
+        ones = np.ones(n_steps, np.int32) if given["weight"] is None else self.weight
         weight = _frozen("weight", ones, np.int32, n_steps)
         if n_steps and weight.min() < 0:
             fail("weight", int(weight.min()), "integers >= 0")
-        unit = np.ones(n_items, np.int64) if self.sizes is None else self.sizes
+        unit = np.ones(n_items, np.int64) if given["sizes"] is None else self.sizes
         sizes = _frozen("sizes", unit, np.int64, n_items)
         if n_items and (sizes.min() < 1 or sizes.max() > 2**40):
             fail("sizes", int(sizes.min()), "integers in 1..2**40")
