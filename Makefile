@@ -65,7 +65,7 @@ wheel: $(VENV)/.dev
 	VENV="$(abspath $(VENV))" bash .ci/wheel
 
 bench: $(VENV)/.dev
-	$(BIN)/softhit bench
+	$(BIN)/python -m benchmarks -o results/bench/bench.json
 
 figures: $(VENV)/.core
 	$(BIN)/softhit figures -o docs/img

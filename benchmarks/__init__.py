@@ -1,0 +1,1 @@
+"""Speed, measured against what a user would otherwise pick; run with ``make bench``."""
