@@ -400,7 +400,8 @@ def run_highs(
     import highspy
 
     solver = _quiet_highs()
-    solver.setOptionValue("threads", 1)
+    # not "threads": HiGHS refuses to run when someone in the process has used another number before
+    solver.setOptionValue("parallel", "off")
     solver.setOptionValue("random_seed", 0)
     for option in ("primal_feasibility_tolerance", "dual_feasibility_tolerance", "mip_feasibility_tolerance"):
         solver.setOptionValue(option, FEASIBILITY)
@@ -435,7 +436,8 @@ def run_highs(
             report(data.running_time, data.mip_primal_bound, data.mip_dual_bound)
 
         solver.cbMipLogging += show
-    solver.run()
+    if solver.run() == highspy.HighsStatus.kError:
+        return Answer("run error", None, math.nan, -math.inf)
     status, info, solution = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     known = {
         highspy.HighsModelStatus.kOptimal: "optimal",
