@@ -14,6 +14,7 @@ from softhit.policies import never as never
 from softhit.policies import random as random
 from softhit.policies import s3fifo as s3fifo
 from softhit.policies import sieve as sieve
+from softhit.policies import solar as solar
 from softhit.policies import static_greedy as static_greedy
 from softhit.policies import static_opt as static_opt
 from softhit.policies import tinylfu as tinylfu
