@@ -56,7 +56,8 @@ def _unit_rows(vectors: NDArray[Any]) -> Vectors:
     if rows.shape[1]:
         rows[empty, 0] = 1.0
     norms[empty] = 1.0
-    return (rows / norms[:, None]).astype(np.float32)
+    scaled: Vectors = (rows / norms[:, None]).astype(np.float32)
+    return scaled
 
 
 def _words(text: str) -> list[str]:
