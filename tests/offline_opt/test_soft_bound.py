@@ -100,7 +100,6 @@ def test_any_prices_give_the_bound_of_a_plain_programme_and_it_holds(kind, varia
 
 def test_forgetting_that_an_item_may_be_dropped_and_reloaded_would_break_the_bound():
     problem = instances.get("drop_and_reload").problem
-    trace, capacity, lam, v = problem
     # the slot is dear at step 1, where item 1 wants it
     prices = Prices(slot=np.array([0, 4, 0]), serve=None, entry=1, unit=Fraction(1, 4))
     assert lower_bound(*problem, prices) == 3 - 1 - Fraction(6, 4)
