@@ -116,6 +116,12 @@ def solve_lp(trace: Trace, capacity: int, switch_cost: Any, variant: Variant | N
         The trace is not hard or not of unit sizes.
     NotCertified
         HiGHS stopped without an optimum, or away from a vertex.
+
+    Examples
+    --------
+    >>> from softhit import from_requests
+    >>> solve_lp(from_requests([1, 1, 2, 1, 2, 2, 2, 1]), 1, 0).objective
+    Fraction(4, 1)
     """
     try:
         import cvxpy
