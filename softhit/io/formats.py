@@ -17,6 +17,7 @@ from softhit.io.jsonl import read_trace_jsonl, write_trace_jsonl
 from softhit.io.locomo import locomo_trace
 from softhit.io.oracle_general import read_oracle_general, write_oracle_general
 from softhit.io.parquet import read_trace_parquet, write_trace_parquet
+from softhit.io.vcache import read_vcache, write_vcache
 from softhit.trace import Trace
 
 __all__ = ["FORMATS", "Format", "guess_format", "read_trace", "write_trace"]
@@ -30,7 +31,7 @@ class Format:
     summary: str
     extensions: tuple[str, ...]
     read: Callable[..., Trace]
-    write: Callable[[Trace, str | os.PathLike[str]], None] | None
+    write: Callable[..., None] | None
 
 
 FORMATS: dict[str, Format] = {
@@ -47,6 +48,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format("csv", "plain requests: version,time,op,size,lbn", (".csv",), read_csv, write_csv),
         Format("ids", "plain requests, one id per line", (".ids", ".txt"), read_ids, write_ids),
+        Format("vcache", "requests with embeddings and sets of equal answers", (), read_vcache, write_vcache),
         Format("locomo", "LoCoMo conversations (read only)", (".json",), locomo_trace, None),
     )
 }
@@ -62,7 +64,7 @@ def guess_format(path: str | os.PathLike[str]) -> Format:
     for format in FORMATS.values():
         if suffix in format.extensions:
             return format
-    known = ", ".join(f"{f.name} ({' '.join(f.extensions)})" for f in FORMATS.values())
+    known = ", ".join(f.name + " ".join(["", *f.extensions]) for f in FORMATS.values())
     what = f"extension {suffix!r}" if suffix else "no extension"
     raise InvalidInput(f"cannot tell the format of {str(path)!r} from {what}; give format=, one of: {known}")
 

@@ -298,7 +298,12 @@ def test_parquet_is_known_by_content_whatever_its_name(folder):
 
 def test_unknown_formats_extensions_and_options_are_refused_with_the_list(folder):
     (folder / "t.xyz").write_text("1\n")
-    refused(lambda: read_trace(folder / "t.xyz"), "extension '.xyz'", "parquet (.parquet)", "ids (.ids .txt)")
+    refused(
+        lambda: read_trace(folder / "t.xyz"),
+        "extension '.xyz'",
+        "parquet .parquet, jsonl",
+        "ids .ids .txt, vcache, locomo",
+    )
     refused(lambda: write_trace(from_requests([0]), folder / "t"), "no extension")
     with pytest.raises(UnknownName, match=r"unknown format 'parket'; did you mean 'parquet'\?"):
         read_trace(folder / "t.xyz", format="parket")
