@@ -11,7 +11,7 @@ twice:
 * the *pot* receives the cost that no counter got, and pays for arrivals that come without a query, for which
   no counterfactual exists.
 
-An item that fund or pot paid for is on probation: if it leaves before it has served lambda + m, its purse's
+An item that fund or pot paid for is on probation: if it leaves before it has served for lambda, its purse's
 price doubles (the purse must hold price times the amount), otherwise the price falls to a quarter. On a
 stream of junk the price soon stops admissions.
 
@@ -177,7 +177,7 @@ def settle(purse: Any, ledger: Any, slot: Any, r: Any, paid_by: Any) -> None:
     """Close the account of the item that goes from ``slot`` to ghost r, and open the newcomer's."""
     if ledger[slot, PAID_BY] != OWN:
         place = FUND_PRICE if ledger[slot, PAID_BY] == BY_FUND else POT_PRICE
-        if ledger[slot, EARNED] >= purse[FLOOR] + (purse[MEAN] >> MEAN_BITS):
+        if ledger[slot, EARNED] >= max(purse[FLOOR], 1):
             purse[place] = max(purse[place] // 4, 1)
         else:
             purse[place] = min(purse[place] * 2, HIGHEST_PRICE)
