@@ -26,6 +26,7 @@ def documents() -> list[Path]:
 WITH_COMMANDS = [path for path in documents() if commands(path.read_text())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda path: path.name)
 def test_the_commands_of_a_document_run_in_its_order(document: Path, tmp_path: Path) -> None:
     for example in (ROOT / "examples").glob("*.py"):
