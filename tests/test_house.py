@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ def docstring_faults(source: str) -> list[str]:
     return []
 
 
+@cache
 def declared() -> tuple[set[str], set[str]]:
     """Import names of the core dependencies, and of those in extras (here they equal the project names)."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
