@@ -5,7 +5,9 @@
 #   make slow               the slow part
 #   make lint               ruff and mypy
 #   make wheel              build the wheel and try it in a fresh environment elsewhere
-#   make bench, make figures
+#   make bench              speed against what one would otherwise use; BENCH_ARGS="--fast --only optimum"
+#   make figures            the figures of README and docs
+#   make proofs             compile the machine-checked files of proofs/
 #   make clean              remove .venv and everything else that can be made again
 
 .DEFAULT_GOAL := help
@@ -17,6 +19,7 @@ BIN := $(VENV)/bin
 PACKAGES := softhit offline_opt adversaries theory softhit_lab
 # One process by default; `make test PYTEST_ARGS="-n 2"` or a file name narrows or widens it.
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 DATA ?=
 
 # The first interpreter that is new enough; PYTHON=... overrides.
