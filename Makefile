@@ -1,6 +1,6 @@
 # Every target makes .venv by itself when it is missing or older than pyproject.toml / constraints.txt.
 #
-#   make demo [DATA=path]   a first run from nothing: traces, policies, offline optimum, an attack
+#   make demo [DATA=path]   a first run from nothing: policies against the optimum, into results/demo
 #   make test               the tests without their slow part; examples in docstrings and docs are tests too
 #   make slow               the slow part
 #   make lint               ruff and mypy
