@@ -43,9 +43,10 @@ def lp_value(trace: Trace, capacity: int, switch_cost: Any, variant: Variant | N
         The solver did not reach the optimum.
     """
     try:
-        import cvxpy as cp
+        import cvxpy
     except ImportError:
         raise MissingExtra("cvxpy", "cvxpy") from None
+    cp: Any = cvxpy
     variant = variant or Variant()
     capacity = check_int("capacity", capacity, low=1)
     lam = float(check_switch_cost(switch_cost))

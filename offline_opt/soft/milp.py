@@ -383,6 +383,7 @@ def run_highs(
     gap: float = 0.0,
     start: Floats | None = None,
     progress: Progress | None = None,
+    max_nodes: int | None = None,
 ) -> Answer:
     """Run HiGHS, on one thread, and report what it says. The only place that talks to a solver.
 
@@ -409,6 +410,8 @@ def run_highs(
     solver.setOptionValue("mip_abs_gap", gap)
     if time_limit is not None:
         solver.setOptionValue("time_limit", max(0.0, float(time_limit)))
+    if max_nodes is not None:
+        solver.setOptionValue("mip_max_nodes", int(max_nodes))
     columns = len(programme.objective)
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = columns, programme.matrix.shape[0]
@@ -444,6 +447,8 @@ def run_highs(
         highspy.HighsModelStatus.kTimeLimit: "time limit",
         highspy.HighsModelStatus.kInterrupt: "interrupted",
     }
+    if status == highspy.HighsModelStatus.kSolutionLimit:
+        known[status] = "node limit"
     stop = known.get(status) or solver.modelStatusToString(status).lower()
     feasible = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
     point = np.asarray(solution.col_value, np.float64) if feasible and solution.value_valid else None
@@ -557,6 +562,7 @@ def branch_and_bound(
     time_limit: float | None = None,
     start: Schedule | None = None,
     progress: Progress | None = None,
+    max_nodes: int | None = None,
     programme: Programme | None = None,
 ) -> Branching:
     """Solve the mixed-integer programme; aggregators ``best`` and ``mean_topk``, with score, sizes, weights.
@@ -569,6 +575,8 @@ def branch_and_bound(
         A valid schedule to begin with.
     progress : callable, optional
         Called now and then with (seconds, best cost, lower bound).
+    max_nodes : int, optional
+        Nodes of the tree; default no limit.
 
     Raises
     ------
@@ -588,7 +596,13 @@ def branch_and_bound(
         return Branching(empty, price, price.fraction, "optimal")
     begin = None if start is None else _point_of(p, start, trace, variant)
     answer = run_highs(
-        p, relaxed=False, time_limit=time_limit, gap=float(grid) / 2, start=begin, progress=progress
+        p,
+        relaxed=False,
+        time_limit=time_limit,
+        gap=float(grid) / 2,
+        start=begin,
+        progress=progress,
+        max_nodes=max_nodes,
     )
     return check_answer(p, answer, trace, capacity, lam, variant, grid)
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offline_opt.result import Prices
 from offline_opt.soft.occasions import Occasions, find_occasions, flags_of, schedule_of
 from softhit.check import check_int
 from softhit.exact import check_switch_cost
@@ -68,6 +69,8 @@ def _path(
     enter: Any,
     worth: Any,
     price: Any,
+    size: Any,
+    rents: Any,
     load: Any,
     room: Any,
     stayed: Any,
@@ -82,10 +85,12 @@ def _path(
         t = step[e]
         stay = np.int64(_NEVER)
         if on > _NEVER and _fits(load, room, step[e - 1] + 1, t):
-            stay = on
+            stay = on - size * (rents[t + 1] - rents[step[e - 1] + 1])
         fresh = np.int64(_NEVER)
-        if enter[e] >= 0 and off - price > stay and _fits(load, room, enter[e], t):
-            fresh = off - price
+        if enter[e] >= 0:
+            value = off - price - size * (rents[t + 1] - rents[enter[e]])
+            if value > stay and _fits(load, room, enter[e], t):
+                fresh = value
         stayed[e] = stay >= fresh
         on = max(stay, fresh)
         if on > _NEVER:
@@ -122,6 +127,7 @@ def _sweep(
     scale: Any,
     factor: Any,
     price: Any,
+    rents: Any,
     free: Any,
     held: Any,
     entered: Any,
@@ -129,7 +135,10 @@ def _sweep(
     load: Any,
     inserted: Any,
 ) -> Any:
-    """Improve each item once; ``inserted[0]`` is the inserted size. Return the total gain."""
+    """Improve each item once; ``inserted[0]`` is the inserted size. Return the total gain, rents counted.
+
+    ``rents[u]`` is what a unit of size pays for lying in the cache over all steps before boundary u.
+    """
     gain = np.int64(0)
     got = np.empty(k, np.int32)
     best = np.empty(k, np.int32)
@@ -169,6 +178,8 @@ def _sweep(
                     enter,
                     worth,
                     p,
+                    size,
+                    rents,
                     load,
                     capacity - size,
                     stayed,
@@ -183,6 +194,9 @@ def _sweep(
                     value += worth[e - e0]
                     if trial_entered[e]:
                         z += size
+                        value -= size * (rents[step[e] + 1] - rents[enter[e]])
+                    else:
+                        value -= size * (rents[step[e] + 1] - rents[step[e - 1] + 1])
             value -= price * (max(0, z - capacity) if free else z)
             if attempt == 0:
                 now = value
@@ -208,11 +222,15 @@ def improve(
     time_limit: float | None = None,
     max_sweeps: int = 50,
     occasions: Occasions | None = None,
+    prices: Prices | None = None,
 ) -> Schedule:
     """Return a schedule that costs at most as much; a valid one must be given.
 
     Parameters
     ----------
+    prices : Prices, optional
+        Slot prices that are charged in the first sweeps, so that items leave room to better ones. Then the
+        result may cost more than ``schedule``.
     time_limit : float, optional
         Seconds; looked at between sweeps over all items.
     max_sweeps : int
@@ -234,36 +252,49 @@ def improve(
     present = np.zeros(len(trace.items), np.uint8)
     present[occasions.entry] = held
     inserted = np.array([int(sizes[entered].sum())], np.int64)
+    nothing = np.zeros(trace.n_steps + 1, np.int64)
+    room = (1 << 60) // int(trace.sizes.max(initial=1))
+    phases = [nothing] if prices is None else [_rents(prices, scale, room), nothing]
     began = time.monotonic()
-    for _ in range(max_sweeps):
-        gain = _sweep(
-            occasions.ptr,
-            occasions.step,
-            occasions.entry,
-            occasions.enter,
-            trace.indptr,
-            np.arange(len(trace.items), dtype=np.int32),
-            trace.quality,
-            trace.quality if trace.ranks is None else trace.ranks,
-            trace.ranks is not None,
-            trace.weight,
-            trace.sizes,
-            capacity,
-            variant.top_k,
-            aggregator_code(variant),
-            trace.quality_scale,
-            scale // full,
-            price,
-            variant.free_fill,
-            held,
-            entered,
-            present,
-            load,
-            inserted,
-        )
-        if gain == 0 or (time_limit is not None and time.monotonic() - began > time_limit):
-            break
+    for rents in phases:
+        for _ in range(max_sweeps):
+            gain = _sweep(
+                occasions.ptr,
+                occasions.step,
+                occasions.entry,
+                occasions.enter,
+                trace.indptr,
+                np.arange(len(trace.items), dtype=np.int32),
+                trace.quality,
+                trace.quality if trace.ranks is None else trace.ranks,
+                trace.ranks is not None,
+                trace.weight,
+                trace.sizes,
+                capacity,
+                variant.top_k,
+                aggregator_code(variant),
+                trace.quality_scale,
+                scale // full,
+                price,
+                rents,
+                variant.free_fill,
+                held,
+                entered,
+                present,
+                load,
+                inserted,
+            )
+            if gain == 0 or (time_limit is not None and time.monotonic() - began > time_limit):
+                break
     return schedule_of(occasions, trace.n_steps, held, entered)
+
+
+def _rents(prices: Prices, scale: int, most: int) -> NDArray[np.int64]:
+    """What a unit of size pays up to each boundary, in units of cost; capped, as these only guide."""
+    slot = np.asarray(prices.slot, np.float64) * float(prices.unit * scale)
+    total = np.concatenate([np.zeros(1), np.cumsum(slot)])
+    result: NDArray[np.int64] = np.rint(np.minimum(total, float(most))).astype(np.int64)
+    return result
 
 
 @jit

@@ -1,7 +1,6 @@
 """The facade: which method it takes, what its answer is worth, and how it meets a solver that is wrong."""
 
 import math
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -9,9 +8,9 @@ import pytest
 
 import softhit
 from offline_opt import instances
+from offline_opt.facade import METHODS, method_names, solve
 from offline_opt.result import KINDS, Status
 from offline_opt.soft import milp
-from offline_opt.solve import METHODS, method_names, solve
 from softhit import InvalidInput, UnknownName, Variant, cost, from_arrays, from_clusters, from_requests
 
 
@@ -63,11 +62,38 @@ class TestTheChoice:
 
     def test_too_many_entries_leave_branch_and_bound_out(self, monkeypatch):
         # the package shows the function under the module's name
-        monkeypatch.setattr(sys.modules["offline_opt.solve"], "AUTO_ENTRIES", 100)
+        monkeypatch.setattr("offline_opt.facade.AUTO_ENTRIES", 100)
         answer = solve(medium(), 3, 1)
         assert answer.method == "relaxation"
         assert "no branch and bound: 3" in answer.reason
         assert answer.kind in ("band", "exact")
+
+    def test_too_many_entries_for_the_lp_leave_the_floor(self, monkeypatch):
+        monkeypatch.setattr("offline_opt.facade.AUTO_ENTRIES", 100)
+        monkeypatch.setattr("offline_opt.facade.AUTO_LP", 200)
+        answer = solve(medium(), 3, 1)
+        assert (answer.method, answer.kind) == ("floor", "band")
+        assert answer.lower_bound <= solve(medium(), 3, 1, method="relaxation").lower_bound
+
+    def test_without_a_time_limit_auto_counts_nodes_and_not_seconds(self, monkeypatch):
+        asked = []
+        honest = milp.run_highs
+
+        def backend(programme, relaxed, **rest):
+            asked.append((relaxed, rest.get("time_limit"), rest.get("max_nodes")))
+            return honest(programme, relaxed, **rest)
+
+        monkeypatch.setattr(milp, "run_highs", backend)
+        monkeypatch.setattr("offline_opt.dp.MAX_ITEMS", 0)
+        monkeypatch.setattr("offline_opt.facade.AUTO_WORK", 10_000)
+        solve(hardest(), 2, 1)
+        assert asked == [(True, None, None), (False, None, 10_000 // 48)]
+        asked.clear()
+        solve(hardest(), 2, 1, time_limit=30)
+        assert [(relaxed, seconds is not None, nodes) for relaxed, seconds, nodes in asked] == [
+            (True, True, None),
+            (False, True, None),
+        ]
 
 
 class TestErrors:

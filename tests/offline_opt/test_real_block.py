@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from offline_opt.belady import belady
+from offline_opt.facade import solve
 from offline_opt.flow.ssp import solve_ssp
-from offline_opt.solve import solve
 from offline_opt.soft.bound import lower_bound
 from softhit import Variant, cost, simulate, verify
 from softhit.io.oracle_general import read_oracle_general

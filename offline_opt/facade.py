@@ -41,12 +41,15 @@ from softhit.variant import Variant
 
 __all__ = ["METHODS", "Method", "Problem", "method_names", "solve"]
 
-AUTO_SECONDS = 60.0
-"""What ``auto`` gives the LP and the branch and bound where the caller sets no limit."""
+AUTO_WORK = 2_000_000
+"""Where the caller sets no time limit, ``auto`` gives branch and bound this many nodes times entries, so that
+its answer does not depend on the machine's speed."""
 AUTO_CELLS = 1 << 24
 """Up to this many states x steps ``auto`` prefers the dynamic programme."""
-AUTO_ENTRIES = 20_000
-"""Beyond this many entries ``auto`` does not try branch and bound: its incumbents are useless there."""
+AUTO_ENTRIES = 10_000
+"""Beyond this many entries ``auto`` does not try branch and bound: it hardly improves anything there."""
+AUTO_LP = 30_000
+"""Beyond this many entries ``auto`` does not solve the LP relaxation, which takes minutes there."""
 
 _STARTS = ("lru", "lfu", "gated_lru", "fifo")
 
@@ -72,10 +75,12 @@ class Problem:
 
 
 class _Clock:
-    """Time left, if there is a limit."""
+    """Time left, if there is a limit; nodes for branch and bound, if these are limited."""
 
-    def __init__(self, limit: float | None, say: Callable[[str], None] | None) -> None:
-        self.limit, self.say, self.began = limit, say, time.monotonic()
+    def __init__(
+        self, limit: float | None, say: Callable[[str], None] | None, nodes: int | None = None
+    ) -> None:
+        self.limit, self.say, self.nodes, self.began = limit, say, nodes, time.monotonic()
 
     def left(self, share: float = 1.0) -> float | None:
         if self.limit is None:
@@ -311,7 +316,9 @@ def _dp_fits(problem: Problem) -> str | None:
     return dp.too_large(problem.trace, problem.capacity, problem.variant)
 
 
-def _best_start(problem: Problem, more: list[Schedule], limit: float | None = None) -> tuple[Schedule, Cost]:
+def _best_start(
+    problem: Problem, more: list[Schedule], prices: Prices | None = None, limit: float | None = None
+) -> tuple[Schedule, Cost]:
     """The best of: nothing, a few policies, and what is given; each improved item by item."""
     trace, variant = problem.trace, problem.variant
     starts = [Schedule.from_events(trace.n_steps, [], [], [], [])]
@@ -327,6 +334,10 @@ def _best_start(problem: Problem, more: list[Schedule], limit: float | None = No
     for start in [*starts, *more]:
         better = improve(start, *_parts(problem), time_limit=limit, occasions=occasions)
         found.append((problem.price(better), better))
+    if prices is not None:
+        for start in (starts[0], *more):
+            better = improve(start, *_parts(problem), time_limit=limit, occasions=occasions, prices=prices)
+            found.append((problem.price(better), better))
     priced, schedule = min(found, key=lambda pair: pair[0].fraction)
     return schedule, priced
 
@@ -347,7 +358,7 @@ def _bracket(problem: Problem, clock: _Clock, branch: bool, name: str, reason: s
         clock.say(f"{name}: LP relaxation proves {float(proved):.6g}")
     occasions = find_occasions(trace, problem.capacity, variant)
     rounded = round_point(occasions, relaxed.keep + relaxed.take, trace, problem.capacity)
-    schedule, priced = _best_start(problem, [rounded], clock.left(0.2))
+    schedule, priced = _best_start(problem, [rounded], prices, clock.left(0.1))
     stop = "gap" if relaxed.stop == "optimal" else "time"
     believed: Fraction | None = None
     if branch and priced.fraction > proved:
@@ -360,10 +371,11 @@ def _bracket(problem: Problem, clock: _Clock, branch: bool, name: str, reason: s
         out = milp.branch_and_bound(
             *_parts(problem),
             time_limit=clock.left(),
+            max_nodes=clock.nodes,
             start=schedule,
             progress=tell if say is not None else None,
         )
-        stop = {"optimal": "optimal", "time limit": "time"}.get(out.stop, out.stop)
+        stop = {"time limit": "time", "node limit": "iterations"}.get(out.stop, out.stop)
         if out.rejected is not None:
             notes.append(f"the solver's answer was rejected: {out.rejected}")
             stop = "rejected"
@@ -389,6 +401,12 @@ def _run_milp(problem: Problem, clock: _Clock) -> OptResult:
 def _run_relaxation(problem: Problem, clock: _Clock) -> OptResult:
     reason = "LP relaxation against heuristic schedules"
     return _bracket(problem, clock, False, "relaxation", reason)
+
+
+def _run_floor(problem: Problem, clock: _Clock) -> OptResult:
+    reason = "the floor F against heuristic schedules"
+    schedule, priced = _best_start(problem, [], None, clock.left(0.2))
+    return _answer(problem, schedule, priced, None, None, "gap", "floor", reason, ())
 
 
 def _peer(module: str, function: str, name: str, note: str) -> Run:
@@ -442,6 +460,13 @@ METHODS: dict[str, Method] = {
             _run_relaxation,
         ),
         Method(
+            "floor",
+            "a band from the floor F to heuristic schedules; wide",
+            "anything",
+            lambda p: None,
+            _run_floor,
+        ),
+        Method(
             "networkx",
             "exact by network simplex (slow; for cross-checks)",
             "hard hits, unit sizes",
@@ -485,8 +510,10 @@ def _choose(problem: Problem) -> tuple[str, Method]:
         return f"; {len(trace.items)} entries, within auto's {AUTO_ENTRIES} for branch and bound", METHODS[
             "milp"
         ]
-    why = METHODS["milp"].applies(problem) or f"{len(trace.items)} entries are too many for it"
-    return f"; no branch and bound: {why}", METHODS["relaxation"]
+    if len(trace.items) <= AUTO_LP:
+        why = METHODS["milp"].applies(problem) or f"{len(trace.items)} entries are too many for it"
+        return f"; no branch and bound: {why}", METHODS["relaxation"]
+    return f"; no LP: {len(trace.items)} entries are too many for auto", METHODS["floor"]
 
 
 def solve(
@@ -510,10 +537,12 @@ def solve(
     variant : Variant, optional
     method : str
         A name in :data:`METHODS`, or ``auto``: flow for hard hits, contraction for classes, the dynamic
-        programme for few items, then branch and bound, else the LP relaxation with heuristics.
+        programme for few items, then branch and bound, else the LP relaxation with heuristics, else the
+        floor with heuristics.
     time_limit : float, optional
-        Seconds, >= 0. Methods that cannot stop in time (``dp`` and the peers) ignore it; ``auto`` gives
-        branch and bound :data:`AUTO_SECONDS` if there is none.
+        Seconds, >= 0; with a limit the answer depends on the machine. Methods that cannot stop in time
+        (``dp`` and the peers) ignore it. Without one, ``auto`` gives branch and bound a limit of nodes
+        (:data:`AUTO_WORK`), while ``milp`` by name runs to its end.
     progress : callable, optional
         Called now and then with a line of text.
 
@@ -550,10 +579,11 @@ def solve(
         variant=variant or Variant(),
     )
     limit = None if time_limit is None else check_real("time_limit", time_limit, low=0)
+    nodes = None
     if method == "auto":
         extra, chosen = _choose(problem)
-        if chosen.name in ("milp", "relaxation") and limit is None:
-            limit = AUTO_SECONDS
+        if limit is None:
+            nodes = AUTO_WORK // max(1, len(trace.items))
     else:
         if method not in METHODS:
             unknown("method", method, method_names())
@@ -563,7 +593,7 @@ def solve(
         raise InvalidInput(
             f"method {chosen.name!r} does not apply: {why} (these do: {', '.join(others) or 'none'})"
         )
-    answer = chosen.run(problem, _Clock(limit, progress))
+    answer = chosen.run(problem, _Clock(limit, progress, nodes))
     if extra:
         answer = replace(answer, reason=answer.reason + extra)
     return answer
