@@ -140,7 +140,7 @@ def _scan(
             b = t + 1 if serves_first else t
             if stream:
                 i = arrival[t]
-            elif b < n_steps and worth[b] > 0:
+            elif b < n_steps:
                 i = request[b]
             else:
                 i = -1
@@ -150,9 +150,6 @@ def _scan(
             if j >= 0 and j == m - 1 and boundary[j] == b:
                 flags[j] |= _ENTER
                 continue
-            if j >= 0 and reward[j] == 0:
-                # nothing was served since the earlier opportunity: the later one is never worse
-                flags[j] &= ~_ENTER
             item[m], boundary[m], flags[m], reward[m] = i, b, _ENTER, 0
             last[i] = m
             m += 1
@@ -173,6 +170,7 @@ def _compact(item: Any, boundary: Any, flags: Any, reward: Any, floor: Any, n_it
     rest = np.zeros(n_items, np.int64)
     for j in range(len(item) - 1, -1, -1):
         rest[item[j]] += reward[j]
+        # without reward up to the next event, the next opportunity is never worse
         if reward[j] == 0 or rest[item[j]] <= floor:
             flags[j] &= ~_ENTER
     tip = np.full(n_items, -1, np.int32)

@@ -115,13 +115,13 @@ class TestPotentials:
             dual_bound(result.events, result.potentials, 2, "1/3")
 
     def test_of_huge_size_are_summed_exactly(self) -> None:
-        events = build_events(from_requests([0] * 9))
+        events = build_events(from_requests([0] * 40))
         events = dataclasses.replace(events, reward=events.reward * 0 + (1 << 59))
         m = len(events)
         nothing = Potentials(np.zeros(m + 1, np.int64), np.zeros(m, np.int64), 0, 1)
         surplus = (m - 1) << 59
-        assert surplus > 1 << 61
-        assert dual_bound(events, nothing, 1, 0) == 9 - surplus * events.unit
+        assert surplus > 1 << 64
+        assert dual_bound(events, nothing, 1, 0) == 40 - surplus * events.unit
 
 
 class TestNumbers:
@@ -146,6 +146,17 @@ class TestNumbers:
             for d in range(1, order + 1):
                 n = low.numerator * d // low.denominator + 1
                 assert Fraction(n, d) >= high, (price, order, short)
+
+    def test_labels_of_the_stand_in_are_read_back_exactly(self) -> None:
+        rng = np.random.default_rng(0)
+        short, price = Fraction(355, 113), Fraction(3141592653589793, 10**15)
+        alpha, beta = rng.integers(-(10**9), 10**9, 200), rng.integers(-56, 57, 200)
+        labels = alpha * short.denominator + beta * short.numerator
+        expected = [
+            a * price.denominator + b * price.numerator
+            for a, b in zip(alpha.tolist(), beta.tolist(), strict=True)
+        ]
+        assert ssp._translate(labels, short, price).tolist() == expected
 
     def test_wide_labels_give_the_same_flow_as_narrow_ones(self, monkeypatch) -> None:
         for lam in ("0", "1/2", "997/1000"):
