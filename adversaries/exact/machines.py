@@ -81,16 +81,28 @@ class LRU:
 class Clock:
     """Second chance; labels are (place in the queue, bit).
 
+    Parameters
+    ----------
+    bit : {0, 1}
+        The bit of an item when it enters: 0 as in the registered ``clock``, 1 as in the textbooks. Only the
+        latter serves K+1 different items between the first and the last of any K+1 consecutive faults.
+
     >>> Clock().step(((), ((0, 1), (1, 0), (-1, 0))), 2)
     Step(state=((), ((0, 0), (-1, 0), (1, 0))), hit=False, replaced=1)
     """
 
-    name: str = field(default="clock", init=False)
+    bit: int = 0
     symmetric: bool = field(default=True, init=False)
+
+    @property
+    def name(self) -> str:
+        """The registered name where it is that policy."""
+        return "clock" if self.bit == 0 else f"clock(bit={self.bit})"
 
     def initial(self, capacity: int, n_items: int) -> Any:
         """Items 0..K-1 entered in this order and were not requested again."""
-        return (), tuple((p, 0) for p in _places(list(range(capacity)), n_items))
+        places = _places(list(range(capacity)), n_items)
+        return (), tuple((p, 0 if p == OUTSIDE else self.bit) for p in places)
 
     def step(self, state: Any, request: int) -> Step:
         """A hit sets the bit; a miss sends items with a bit to the end of the queue until one has none."""
@@ -103,6 +115,7 @@ class Clock:
             bits[queue[0]] = 0
             queue.append(queue.pop(0))
         gone = queue.pop(0)
+        bits[request] = self.bit
         after = _places([*queue, request], len(places))
         return Step(((), tuple(zip(after, bits, strict=True))), False, gone)
 
