@@ -106,13 +106,16 @@ def _compile(function: F, **options: Any) -> F:
     config.CACHE_DIR = str(folder)
     try:
         return cast(F, numba.njit(cache=True, **options)(function))
+    except RuntimeError:
+        # numba finds no file to name the cache by: the function was typed in, not imported
+        return cast(F, numba.njit(**options)(function))
     finally:
         config.CACHE_DIR = saved
 
 
 def jit(function: F) -> F:
     """Compile ``function`` on first call (numba, nopython), cached on disk where the disk allows it."""
-    return _compile(function)
+    return _compile(function, _nrt=True)
 
 
 def lean(function: F) -> F:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from softhit.jit import jit
+from softhit.jit import jit, lean
 from softhit.variant import AGGREGATORS, Variant
 
 __all__ = ["aggregator_code", "retrieve", "utility", "utility_scale"]
@@ -24,7 +24,12 @@ def utility_scale(quality_scale: int, variant: Variant) -> int:
     return quality_scale * variant.top_k if variant.aggregator == "mean_topk" else quality_scale
 
 
-@jit
+@lean
+def _key(x: Any, quality: Any, ranks: Any, scored: Any) -> Any:
+    return -np.int64(ranks[x]) if scored else np.int64(quality[x])
+
+
+@lean
 def retrieve(
     a: Any, b: Any, items: Any, quality: Any, ranks: Any, scored: Any, held: Any, k: Any, got: Any, worth: Any
 ) -> Any:
@@ -33,56 +38,33 @@ def retrieve(
     Ranked by score (``ranks``, if ``scored``) or quality, descending, then by item id, ascending; rows are
     ascending in item id, so a strict comparison keeps ties in order. Returns how many were found.
     """
-    if k == 1:
-        best: Any = np.int64(-1)
-        key = np.int64(0)
-        for x in range(a, b):
-            if held[items[x]]:
-                value = -np.int64(ranks[x]) if scored else np.int64(quality[x])
-                if best < 0 or value > key:
-                    best = x
-                    key = value
-        if best < 0:
-            return 0
-        got[0] = items[best]
-        worth[0] = quality[best]
-        return 1
-    n = 0
-    keys = np.empty(k, np.int64)
+    n = np.int64(0)
+    # until the end ``got`` holds places in the row, so that keys can be looked up again
     for x in range(a, b):
         if not held[items[x]]:
             continue
-        value = -np.int64(ranks[x]) if scored else np.int64(quality[x])
-        if n == k and value <= keys[n - 1]:
-            continue
-        place = n if n < k else k - 1
-        while place > 0 and keys[place - 1] < value:
-            if place < k:
-                keys[place] = keys[place - 1]
-                got[place] = got[place - 1]
-                worth[place] = worth[place - 1]
-            place -= 1
-        keys[place] = value
-        got[place] = items[x]
-        worth[place] = quality[x]
-        if n < k:
+        key = _key(x, quality, ranks, scored)
+        if n == k:
+            if key <= _key(a + got[n - 1], quality, ranks, scored):
+                continue
+            place = n - 1
+        else:
+            place = n
             n += 1
+        while place > 0 and _key(a + got[place - 1], quality, ranks, scored) < key:
+            got[place] = got[place - 1]
+            place -= 1
+        got[place] = x - a
+    for j in range(n):
+        worth[j] = quality[a + got[j]]
+        got[j] = items[a + got[j]]
     return n
 
 
 @jit
-def utility(worth: Any, n: Any, aggregator: Any, scale: Any) -> Any:
-    """Return the utility of the n retrieved qualities, in units of :func:`utility_scale`, as int64."""
-    if n == 0:
-        return np.int64(0)
-    if aggregator == 0:
-        return np.int64(worth[0])
-    if aggregator == 1:
-        total = np.int64(0)
-        for j in range(n):
-            total += worth[j]
-        return total
-    # exact: digits of prod(scale - s) in base `scale`, so any k fits; the loss is rounded up
+def _coverage(worth: Any, n: Any, scale: Any) -> Any:
+    """Return 1 - prod(1 - s), rounded down to the grid, exactly: the loss is rounded up."""
+    # digits of prod(scale - s) in base scale, so that any k fits
     digits = np.zeros(n + 1, np.int64)
     digits[0] = 1
     for j in range(n):
@@ -91,11 +73,23 @@ def utility(worth: Any, n: Any, aggregator: Any, scale: Any) -> Any:
             value = digits[d] * (scale - worth[j]) + carry
             digits[d] = value % scale
             carry = value // scale
-    below = False
+    loss = digits[n - 1] + digits[n] * scale
     for d in range(n - 1):
         if digits[d] != 0:
-            below = True
-    loss = digits[n - 1] + digits[n] * scale
-    if below:
-        loss += 1
+            return scale - loss - 1
     return scale - loss
+
+
+@lean
+def utility(worth: Any, n: Any, aggregator: Any, scale: Any) -> Any:
+    """Return the utility of the n retrieved qualities, in units of :func:`utility_scale`, as int64."""
+    if n == 0:
+        return np.int64(0)
+    if aggregator == BEST:
+        return np.int64(worth[0])
+    if aggregator == MEAN:
+        total = np.int64(0)
+        for j in range(n):
+            total += worth[j]
+        return total
+    return np.int64(_coverage(worth, n, scale))

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from softhit.check import check_choice, check_real, fail
 from softhit.errors import InvalidInput, InvalidSchedule
-from softhit.jit import template
+from softhit.jit import lean, template
 from softhit.policies.protocol import Context, Decision, Observation
 from softhit.retrieval import aggregator_code, retrieve, utility, utility_scale
 from softhit.schedule import Schedule
@@ -42,6 +42,30 @@ from softhit.verify import RULES
 __all__ = ["CompiledPolicy", "Kernel", "replay"]
 
 State = tuple[NDArray[Any], ...]
+
+
+@lean
+def observe(row: Any, a: Any, b: Any, held: Any, config: Any, e: Any, got: Any, worth: Any) -> Any:
+    """Retrieve from the entries a:b; return how many, their utility, and the quality of item e."""
+    items, quality, ranks = row
+    own = np.int64(0)
+    for x in range(a, b):
+        if items[x] == e:
+            own = np.int64(quality[x])
+    n = np.int64(retrieve(a, b, items, quality, ranks, config[7] != 0, held, config[1], got, worth))
+    return n, utility(worth, n, config[2], config[3]), own
+
+
+@lean
+def _touched(got: Any, worth: Any, n: Any, touch: Any) -> Any:
+    """Keep the retrieved items whose quality counts as a touch; return how many."""
+    m = np.int64(0)
+    for j in range(n):
+        if worth[j] >= touch:
+            got[m] = got[j]
+            worth[m] = worth[j]
+            m += 1
+    return m
 
 
 @template
@@ -59,9 +83,10 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
     scored = config[7] != 0
     requests = config[8] != 0
     unit = config[9] != 0
+    # two short cuts past observe: the best of a row, and rows that hold the arrival and nothing else
     single = k == 1 and not scored and aggregator == 0
-    # the loop that hard requests need is a few loads; branches on constants cost nothing beside a miss
     plain = single and requests
+    row = (items, quality, ranks)
     per_unit = full // scale
     held = np.zeros(len(sizes), np.uint8)
     out = np.empty(min(capacity, len(sizes)) + 1, np.int32)
@@ -73,9 +98,9 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
     leave_ptr[0] = 0
     enter_ptr[0] = 0
     for t in range(len(arrivals)):
-        e = arrivals[t]
+        e = np.int64(arrivals[t])
         w = np.int64(weight[t])
-        n = 0
+        n = np.int64(0)
         u = np.int64(0)
         own = np.int64(0)
         inside = e >= 0 and held[e] != 0
@@ -87,38 +112,24 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
                     worth[0] = own
                     u = own
                     n = 1
+            elif single:
+                top = np.int32(0)
+                for x in range(indptr[t], indptr[t + 1]):
+                    i = items[x]
+                    s = quality[x]
+                    if i == e:
+                        own = np.int64(s)
+                    if s > top and held[i]:
+                        top = s
+                        got[0] = i
+                if top > 0:
+                    worth[0] = top
+                    u = np.int64(top)
+                    n = np.int64(1)
             else:
-                a = indptr[t]
-                b = indptr[t + 1]
-                if single:
-                    top = np.int32(0)
-                    for x in range(a, b):
-                        i = items[x]
-                        s = quality[x]
-                        if i == e:
-                            own = np.int64(s)
-                        if s > top and held[i]:
-                            top = s
-                            got[0] = i
-                    if top > 0:
-                        worth[0] = top
-                        u = np.int64(top)
-                        n = 1
-                else:
-                    n = retrieve(a, b, items, quality, ranks, scored, held, k, got, worth)
-                    u = utility(worth, n, aggregator, scale)
-                    if e >= 0:
-                        for x in range(a, b):
-                            if items[x] == e:
-                                own = np.int64(quality[x])
+                n, u, own = observe(row, indptr[t], indptr[t + 1], held, config, e, got, worth)
             if touch > 0:
-                m = 0
-                for j in range(n):
-                    if worth[j] >= touch:
-                        got[m] = got[j]
-                        worth[m] = worth[j]
-                        m += 1
-                n = m
+                n = _touched(got, worth, n, touch)
             serve(state, rng, t, got, worth, n, u, w)
         if e >= 0 and not inside and not (on_miss and (n > 0 or w == 0)):
             size = np.int64(1) if unit else sizes[e]
@@ -323,6 +334,6 @@ class CompiledPolicy:
         left, entered = self.kernel.run(state, context.rng, stream, config, log)
         if left < 0:
             step, item = -1 - left, entered
-            room = item == trace.arrivals[step]
-            raise InvalidSchedule(step, item, RULES[5 if room else 2])
+            rule = 5 if item == trace.arrivals[step] else 2 if 0 <= item < trace.n_items else 1
+            raise InvalidSchedule(step, item, RULES[rule])
         return Schedule.adopt(leave_ptr, leave_items[:left], enter_ptr, enter_items[:entered])

@@ -68,7 +68,8 @@ def decide(
         count[0] -= 1
         count[1] -= 1
         _put(slots, place, j, slots[count[0]])
-        _put(slots, place, count[0], slots[count[1]])
+        if count[0] < count[1]:
+            _put(slots, place, count[0], slots[count[1]])
         free += sizes[victim]
         out[m] = victim
         m += 1

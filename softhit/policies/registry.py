@@ -53,7 +53,7 @@ class PolicyInfo:
     admission: str = ""
     eviction: str = ""
     deterministic: bool = True
-    sizes: bool = True
+    sizes: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
