@@ -111,7 +111,7 @@ def replay(serve: Any, decide: Any, state: Any, rng: Any, stream: Any, config: A
                     got[0] = e
                     worth[0] = own
                     u = own
-                    n = 1
+                    n = np.int64(1)
             elif single:
                 top = np.int32(0)
                 for x in range(indptr[t], indptr[t + 1]):
