@@ -1,0 +1,266 @@
+"""The command line ``softhit``: each verb reads its options and calls one function.
+
+Exit codes: 0 fine, 1 something was found invalid, 2 usage, 130 interrupted (a sweep resumes when repeated).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import softhit
+from softhit.errors import InvalidSchedule, NotCertified, PolicyError, SofthitError
+from softhit_lab import ranges
+from softhit_lab.options import Common, takes_common
+
+__all__ = ["app", "main"]
+
+# typer carries its own copy of click in some versions; its errors are found through the public one
+_USAGE: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_INVALID = (InvalidSchedule, NotCertified, PolicyError)
+
+
+class _Group(TyperGroup):
+    """Turn every expected error into one line on standard error and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["standalone_mode"] = False
+        try:
+            code = super().main(*args, **kwargs)
+        except _USAGE as error:
+            code = 2
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+            else:
+                _complain(error.format_message())
+        except SofthitError as error:
+            _complain(str(error))
+            code = 1 if isinstance(error, _INVALID) else 2
+        except OSError as error:
+            _complain(f"{error.filename or 'file'}: {error.strerror or error}")
+            code = 2
+        except (KeyboardInterrupt, typer.Abort):
+            code = 130
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(text: str) -> None:
+    typer.echo(f"error: {' '.join(text.split())}", err=True)
+
+
+app = typer.Typer(
+    cls=_Group,
+    help="Semantic caches against the best schedule in hindsight.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"softhit {softhit.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _start(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    # users' own policies, module:Class, live where the command is given
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
+Capacity = Annotated[str, typer.Option("--capacity", "-K", help="K >= 1.", show_default=False)]
+SwitchCost = Annotated[str, typer.Option("--switch-cost", "-l", help="lambda >= 0, e.g. 0, 1/3, 2.5")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A parameter of the family, key=value; may be repeated.")
+]
+Method = Annotated[str, typer.Option("--opt-method", help="How OPT is found; see `softhit opt --help`.")]
+Limit = Annotated[
+    float | None,
+    typer.Option("--opt-time-limit", help="Seconds per optimum; results then depend on the machine."),
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; default: one per core.")]
+Backend = Annotated[str, typer.Option("--backend", help="loky, or dask or ray (extras).")]
+
+
+@app.command()
+@takes_common("The file to write: .parquet, .jsonl, or another format by its ending.")
+def trace(
+    common: Common,
+    source: Annotated[str, typer.Argument(metavar="FAMILY|FILE", help="A family, or a file to convert.")],
+    capacity: Annotated[str, typer.Option("--capacity", "-K", help="K that the family is aimed at.")] = "8",
+    steps: Annotated[str, typer.Option("--steps", "-T", help="Number of steps, e.g. 1e4.")] = "1e4",
+    switch_cost: SwitchCost = "1",
+    settings: Settings = None,
+) -> None:
+    """Make the trace of a family, or convert a file."""
+    from softhit_lab.verbs import make_or_convert
+
+    made = make_or_convert(
+        source,
+        ranges.whole("capacity", capacity, low=1),
+        ranges.whole("steps", steps),
+        ranges.switch_cost(switch_cost),
+        common.seed,
+        ranges.settings(settings or []),
+        common.output,
+    )
+    typer.echo(made)
+
+
+@app.command()
+@takes_common("Also write the facts as JSON to this file.")
+def info(common: Common, trace: TraceFile) -> None:
+    """Say what a trace file holds and which ways to its optimum apply."""
+    from softhit_lab.verbs import print_facts
+
+    print_facts(trace, common.variant, common.output)
+
+
+@app.command()
+@takes_common("Write the schedule (one policy only) to this file.")
+def run(
+    common: Common,
+    trace: TraceFile,
+    policy: Annotated[str, typer.Option("--policy", "-p", help="Names, or module:Class; comma list.")],
+    capacity: Capacity,
+    switch_cost: SwitchCost = "1",
+) -> None:
+    """Run policies on a trace and split what they pay."""
+    from softhit_lab.verbs import run_policies
+
+    k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
+    run_policies(trace, ranges.split_specs(policy), k, lam, common.seed, common.variant, common.output)
+
+
+@app.command()
+@takes_common("Write the certificate, or with another method the schedule, to this file.")
+def opt(
+    common: Common,
+    trace: TraceFile,
+    capacity: Capacity,
+    switch_cost: SwitchCost = "1",
+    method: Annotated[str, typer.Option("--method", help="auto, or one by name.")] = "auto",
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds.")] = None,
+) -> None:
+    """Find the best schedule in hindsight, or bounds on it, and say what is proved."""
+    from softhit_lab.verbs import solve_trace
+
+    k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
+    solve_trace(trace, k, lam, common.variant, method, time_limit, common.output)
+
+
+@app.command()
+@takes_common("The result folder; default results/ratio.")
+def ratio(
+    common: Common,
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="Comma list of policies; all = every online one.")
+    ],
+    family: Annotated[str | None, typer.Option("--family", "-f", help="A family of traces.")] = None,
+    trace: Annotated[Path | None, typer.Option("--trace", help="A trace file instead of a family.")] = None,
+    capacity: Annotated[str, typer.Option("--capacity", "-K", help="List or range, e.g. 2:128.")] = "8",
+    steps: Annotated[
+        str | None,
+        typer.Option("--steps", "-T", help="List or range, e.g. 1e3:1e5; default 1e4, or the whole file."),
+    ] = None,
+    switch_cost: Annotated[str, typer.Option("--switch-cost", "-l", help="List or range a:b:n.")] = "1",
+    seeds: Annotated[str, typer.Option("--seeds", help="How many, from --seed on.")] = "1",
+    settings: Settings = None,
+    opt_method: Method = "auto",
+    opt_time_limit: Limit = None,
+    jobs: Jobs = None,
+    backend: Backend = "loky",
+    figures: Annotated[bool, typer.Option(help="Draw the figures too.")] = True,
+) -> None:
+    """Sweep policies over K, T, lambda and seeds against the optimum; resumable."""
+    from softhit_lab.verbs import sweep_from_options
+
+    n = ranges.whole("seeds", seeds, low=1)
+    sweep_from_options(
+        policies=ranges.split_specs(policy),
+        family=family,
+        file=trace,
+        settings=ranges.settings(settings or []),
+        capacities=ranges.capacities(capacity),
+        steps=None if steps is None else ranges.steps(steps),
+        switch_costs=ranges.switch_costs(switch_cost),
+        seeds=range(common.seed, common.seed + n),
+        variant=common.variant,
+        method=opt_method,
+        time_limit=opt_time_limit,
+        folder=common.output or Path("results/ratio"),
+        jobs=jobs,
+        backend=backend,
+        with_figures=figures,
+    )
+
+
+@app.command()
+@takes_common("Also write the table as CSV to this file.")
+def policies(common: Common) -> None:
+    """List the policies: admission x eviction."""
+    from softhit_lab.verbs import print_policies
+
+    print_policies(common.output)
+
+
+@app.command()
+@takes_common("Also write the table as CSV to this file.")
+def families(common: Common) -> None:
+    """List the families of traces and their parameters."""
+    from softhit_lab.verbs import print_families
+
+    print_families(common.output)
+
+
+@app.command()
+@takes_common("The result folder; default results/demo.")
+def demo(
+    common: Common,
+    data: Annotated[Path | None, typer.Option("--data", help="A LoCoMo json, or any trace file.")] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Smaller sweeps, fewer policies.")] = False,
+    jobs: Jobs = None,
+) -> None:
+    """A first run: sweeps, tables, figures and a report, in a few minutes."""
+    from softhit_lab.demo import run_demo
+
+    run_demo(common.output or Path("results/demo"), data, fast, common.seed, common.variant, jobs)
+
+
+@app.command()
+@takes_common("The folder to draw into; default: figures/ beside the cells.")
+def figures(
+    common: Common,
+    results: Annotated[
+        Path | None, typer.Argument(help="A result folder; without one: README's figures.")
+    ] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Draw a result folder again, or the figures of the documents."""
+    from softhit_lab.verbs import draw_results
+
+    draw_results(results, common.output, jobs)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

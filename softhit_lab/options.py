@@ -1,0 +1,86 @@
+"""The options that every verb takes, declared once: variant, seed and output."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from softhit.check import check_int
+from softhit.variant import Variant
+
+__all__ = ["Common", "takes_common"]
+
+
+@dataclass(frozen=True)
+class Common:
+    """What the shared options said.
+
+    Attributes
+    ----------
+    variant : Variant
+    seed : int
+    output : Path or None
+        None: not given.
+    """
+
+    variant: Variant
+    seed: int
+    output: Path | None
+
+
+def _option(name: str, kind: Any, default: Any, *flags: str, help: str) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, typer.Option(*flags, help=help, rich_help_panel="Common")],
+    )
+
+
+def _options(output: str) -> list[inspect.Parameter]:
+    return [
+        _option("order", str, "serve_then_update", "--order", help="or update_then_serve"),
+        _option(
+            "availability", str, "stream", "--availability", help="stream: only the arrival may enter; pool"
+        ),
+        _option("fill", str, "free", "--fill", help="free: the first K insertions cost nothing; charged"),
+        _option("aggregator", str, "best", "--aggregator", help="best, mean_topk or coverage"),
+        _option("top_k", int, 1, "--top-k", help="items retrieved; 1 for best"),
+        _option("seed", int, 0, "--seed", help="seed of trace and policy, >= 0; the first one of several"),
+        _option("output", Path | None, None, "-o", "--output", help=output),
+    ]
+
+
+def takes_common(output: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb the shared options; it receives them as its first parameter, a :class:`Common`.
+
+    Parameters
+    ----------
+    output : str
+        What ``-o`` means for this verb.
+    """
+
+    def wrap(verb: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(verb, include_extras=True)
+        own = [
+            p.replace(annotation=hints[p.name]) for p in list(inspect.signature(verb).parameters.values())[1:]
+        ]
+        shared = _options(output)
+
+        def call(**given: Any) -> None:
+            seed, path = check_int("seed", given.pop("seed"), low=0), given.pop("output")
+            variant = Variant(**{name: given.pop(name) for name in Variant.__dataclass_fields__})
+            verb(Common(variant, seed, path), **given)
+
+        own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        call.__name__, call.__doc__ = verb.__name__, verb.__doc__
+        call.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in [*own, *shared]} | {"return": None}
+        return call
+
+    return wrap
