@@ -11,11 +11,11 @@ import pytest
 
 from softhit import Trace, Variant, cost, from_arrays, from_requests, policy_names, simulate, verify
 from softhit.cost import miss_units_by_step
+from softhit.policies import policy_info
 
 LAMBDAS = [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 2)]
-ONLINE = policy_names(clairvoyant=False)
-# Policies that admit every arrival that is not held.
-ALWAYS = "fifo lru lfu arc 2q lru_k lirs tinylfu clock sieve s3fifo random marking".split()
+# Policies that say they admit every arrival that is not held.
+ALWAYS = [name for name in policy_names() if policy_info(name).admission.startswith("always")]
 
 
 def cycle(n_items: int, n_steps: int) -> Trace:
