@@ -69,10 +69,12 @@ def _coverage(worth: Any, n: Any, scale: Any) -> Any:
     digits[0] = 1
     for j in range(n):
         carry = np.int64(0)
-        for d in range(n + 1):
+        for d in range(n):
             value = digits[d] * (scale - worth[j]) + carry
             digits[d] = value % scale
             carry = value // scale
+        # the top digit keeps everything: with scale 1 all others are 0
+        digits[n] = digits[n] * (scale - worth[j]) + carry
     loss = digits[n - 1] + digits[n] * scale
     for d in range(n - 1):
         if digits[d] != 0:

@@ -178,6 +178,21 @@ def test_coverage_is_rounded_down_exactly_however_many_factors() -> None:
         assert miss_units_by_step(schedule, trace, variant).tolist() == [scale, scale - served]
 
 
+def test_coverage_on_the_grid_of_0_and_1_counts_an_item_that_answers_nothing_as_nothing() -> None:
+    for served in (0, 1):
+        trace = Trace(
+            n_items=2,
+            indptr=[0, 0, 2],
+            items=[0, 1],
+            quality=[0, served],
+            ranks=[0, 1],
+            quality_scale=1,
+        )
+        schedule = Schedule.from_events(2, [], [], [0, 0], [0, 1])
+        variant = Variant(aggregator="coverage", top_k=2, availability="pool")
+        assert miss_units_by_step(schedule, trace, variant).tolist() == [1, 1 - served]
+
+
 def test_weights_of_many_bits_are_summed_exactly() -> None:
     heavy, n = 2**31 - 1, 40
     trace = from_requests([0] * n, weight=[heavy] * n, quality=1 / 3, quality_scale=10**9)
