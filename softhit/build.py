@@ -460,28 +460,35 @@ def from_embeddings(
     how = quality_rule(rule) if isinstance(rule, str) else rule
     n_steps, n_items = len(queries), len(things)
     mass = np.ones(n_steps, np.int32) if weight is None else np.asarray(weight)
+    if mass.shape != (n_steps,):
+        raise InvalidInput(f"weight must have length {n_steps}, got shape {mass.shape}")
     asked = np.flatnonzero(mass > 0)
-    for name, array in (("query_vectors", queries[asked]), ("item_vectors", things)):
-        norms = np.sqrt(np.einsum("ij,ij->i", array, array))
+    for name, array, rows in (
+        ("query_vectors", queries, asked),
+        ("item_vectors", things, np.arange(n_items)),
+    ):
+        norms = np.sqrt(np.einsum("ij,ij->i", array, array))[rows]
         wrong = np.flatnonzero(~(np.abs(norms - 1) < 1e-3))
         if len(wrong):
             row = int(wrong[0])
-            raise InvalidInput(f"{name} must have rows of norm 1; row {row} has norm {norms[row]:.6g}")
+            raise InvalidInput(f"{name} must have rows of norm 1; row {rows[row]} has norm {norms[row]:.6g}")
     limit = n_items if top_m is None else min(n_items, check_int("top_m", top_m, low=1))
     first = np.full(n_items, n_steps, np.int64)
     if candidates == "arrived":
         if arrivals is None:
             raise InvalidInput("candidates='arrived' needs arrivals")
         coming = np.asarray(arrivals)
+        if coming.shape != (n_steps,) or coming.dtype.kind not in "iu" or coming.max(initial=-1) >= n_items:
+            fail("arrivals", arrivals, f"{n_steps} item ids below {n_items}, -1 for none")
         seen = np.flatnonzero(coming >= 0)[::-1]
         first[coming[seen]] = seen
     truth = None if relevance is None else sp.csr_array(relevance)
     if truth is not None and truth.shape != (n_steps, n_items):
         fail("relevance", truth.shape, f"a matrix of shape ({n_steps}, {n_items})")
-    rows = max(1, int(block_bytes // max(1, 8 * n_items)))
+    height = max(1, int(block_bytes // max(1, 8 * n_items)))
     steps, whats, worths, scores = [], [], [], []
-    for low in range(0, len(asked), rows):
-        at = asked[low : low + rows]
+    for low in range(0, len(asked), height):
+        at = asked[low : low + height]
         cosine = queries[at] @ things.T
         if candidates == "arrived":
             cosine[first[None, :] > at[:, None]] = -np.inf
