@@ -129,17 +129,19 @@ def _hard(problem: Problem) -> str | None:
 def _from(result: MethodResult, problem: Problem, reason: str, note: str) -> OptResult:
     """Price what a method for exact optima found; its bound counts only if it is proved."""
     priced = confirm(result, problem.trace, problem.capacity, problem.switch_cost, problem.variant)
-    proved = result.lower_bound
+    notes: tuple[str, ...] = (note,)
+    if result.schedule is None:
+        notes = (note, f"it finds the value {result.objective} without a schedule")
     return _answer(
         problem,
         result.schedule,
         priced,
-        proved,
+        result.lower_bound,
         result.prices,
         result.stop,
         result.method,
         reason,
-        (note,),
+        notes,
         believed=result.objective if result.stop == "optimal" else None,
     )
 
@@ -348,9 +350,10 @@ def _bracket(problem: Problem, clock: _Clock, branch: bool, name: str, reason: s
     notes: list[str] = []
     relaxed = milp.relax(*_parts(problem), time_limit=clock.left(0.4))
     proved, prices = relaxed.lower_bound, relaxed.prices
+    certificate: Prices | None = prices
     source = "prices from the LP relaxation, in integers"
     if problem.floor > proved:
-        proved, source = problem.floor, "the floor F, which is above the LP relaxation"
+        proved, source, certificate = problem.floor, "the floor F, which is above the LP relaxation", None
     notes.append(f"lower bound: {source}")
     if relaxed.stop != "optimal":
         notes.append(f"the LP relaxation stopped early ({relaxed.stop}); its prices are valid but weaker")
@@ -389,7 +392,7 @@ def _bracket(problem: Problem, clock: _Clock, branch: bool, name: str, reason: s
     elif branch:
         notes.append("the heuristic schedule meets the proved bound; no branch and bound was needed")
     return _answer(
-        problem, schedule, priced, proved, prices, stop, name, reason, tuple(notes), believed=believed
+        problem, schedule, priced, proved, certificate, stop, name, reason, tuple(notes), believed=believed
     )
 
 

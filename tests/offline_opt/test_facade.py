@@ -176,6 +176,18 @@ class TestWhatAnAnswerIsWorth:
             answer = solve(from_requests([]), 2, 1, method=method)
             assert (answer.cost.fraction, answer.kind) == (0, "exact"), method
 
+    def test_the_floor_takes_over_where_it_is_above_the_lp(self):
+        # k = 2 of three items cover; the LP may add 0.6 and 0.6 up to 1, the floor knows 1 - 0.4 * 0.4
+        trace = from_arrays(
+            [[0] * 4] * 4 + [[0.6, 0.6, 0.6, 0]] * 2, [0, 1, 2, 3, -1, -1], weight=[0] * 4 + [1] * 2
+        )
+        variant = Variant(aggregator="coverage", top_k=2)
+        assert milp.relax(trace, 2, 1, variant).lower_bound == 0
+        answer = solve(trace, 2, 1, variant, method="relaxation")
+        assert answer.lower_bound == answer.cost.fraction == Fraction(32, 100)
+        assert (answer.kind, answer.certificate) == ("exact", None)
+        assert any("floor" in note for note in answer.notes)
+
 
 class TestLimits:
     def test_branch_and_bound_out_of_time_at_once_has_no_incumbent_of_its_own(self):
