@@ -84,8 +84,8 @@ class Clock:
     Parameters
     ----------
     bit : {0, 1}
-        The bit of an item when it enters: 0 as in the registered ``clock``, 1 as in the textbooks. Only the
-        latter serves K+1 different items between the first and the last of any K+1 consecutive faults.
+        The bit of an item when it enters: 0 as in the registered ``clock`` (and libcachesim's), 1 as in the
+        textbooks. Only with 1 is the ratio that of FIFO for every lambda.
 
     >>> Clock().step(((), ((0, 1), (1, 0), (-1, 0))), 2)
     Step(state=((), ((0, 0), (-1, 0), (1, 0))), hit=False, replaced=1)

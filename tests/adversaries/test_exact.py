@@ -332,6 +332,37 @@ def test_symmetry_changes_the_size_and_not_the_ratio(machine, variant):
         assert small.vertices < large.vertices
 
 
+def orbits(machine, capacity, n_items, lam):
+    """How many vertices the product has up to renaming of items, counted by trying every renaming."""
+    rules = make_rules(capacity, n_items, lam, STU)
+    moves = [(p, rules.moved(p)) for p in itertools.permutations(range(n_items))]
+    start = machine.initial(capacity, n_items), tuple(rules.start(frozenset(range(capacity))).tolist())
+    seen, todo, classes = {start}, [start], set()
+    while todo:
+        state, work = todo.pop()
+        images = []
+        for p, m in moves:
+            labels = sorted((p[i], label) for i, label in enumerate(state[1]))
+            images.append((state[0], tuple(label for _, label in labels), tuple(work[c] for c in m)))
+        classes.add(min(images))
+        for q in range(n_items):
+            w = np.array(work)
+            new, spare = np.empty_like(w), np.empty_like(w)
+            advance(w, q, 1, rules.tables, spare, new)
+            after = machine.step(state, q).state, tuple(new.tolist())
+            if after not in seen:
+                seen.add(after)
+                todo.append(after)
+    return len(classes), len(seen)
+
+
+@pytest.mark.parametrize("machine", [FIFO(), Clock(), GatedLRU(2), GatedGlobal(3)], ids=lambda m: m.name)
+def test_the_product_has_one_vertex_for_each_class_of_renamed_ones(machine):
+    for capacity, n_items, lam in ((1, 3, HALF), (2, 3, Fraction(1)), (2, 4, Fraction(0))):
+        few, many = orbits(machine, capacity, n_items, lam)
+        assert exact_ratio(machine, capacity, n_items, lam).vertices == few < many
+
+
 # --- what the answer says is so -------------------------------------------------------------------------
 
 
@@ -400,6 +431,10 @@ def test_sieve_has_no_ratio_from_three_slots_on():
     assert best.ratio is None
     alg, opt = slopes(best, "sieve", 20)
     assert (alg, opt) == (20 * best.alg, 0)
+    for k in (3, 4, 8, 16):
+        trace = from_requests([*range(k), 0, k, *([*range(1, k + 1)] * 20)])
+        assert cost(simulate("sieve", trace, k), trace, k, 1).fraction >= 2 * k * 20
+        assert solve(trace, k, 1).cost.fraction == k + 2
 
 
 def test_a_ratio_of_zero_is_a_cost_that_stays_bounded():
@@ -624,6 +659,28 @@ def test_a_game_that_cannot_be_played_is_refused(keywords, match):
 def test_claim_b2_holds_as_far_as_it_is_computed(policy, capacity, n_items):
     for lam in (HALF, Fraction(1)):
         assert exact_ratio(policy, capacity, n_items, lam).ratio == (capacity + 1) * (1 + lam)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "two", "three"), [("2q", 6, 8), ("arc", 6, 8), ("lirs", 7, 8), ("s3fifo", 9, 0)]
+)
+def test_snapshots_give_the_ratios_of_policies_without_a_machine(policy, two, three):
+    best = exact_ratio(policy, 2, 3, 1)
+    assert best.ratio == two
+    alg, opt = slopes(best, policy, 12)
+    assert alg / opt == two
+    if three:
+        assert exact_ratio(policy, 3, 4, 1).ratio == three
+
+
+@pytest.mark.slow
+def test_the_formulas_of_the_gate_and_of_the_registered_clock_go_on():
+    for lam, theta, k in itertools.product((HALF, Fraction(3)), (1, 2, 4), (6, 7)):
+        shares = (Fraction(k + 1, theta), k / (1 + lam), Fraction(k - 1))
+        assert exact_ratio(GatedLRU(theta), k, k + 1, lam).ratio == (theta + lam) * max(shares)
+    for k in (5, 6, 7):
+        assert exact_ratio("clock", k, k + 1, 0).ratio == 2 * k - 1
 
 
 @pytest.mark.slow
