@@ -104,6 +104,25 @@ def _step(
     return after, held, hit, replaced >= 0
 
 
+def _check_symmetry(policy: FiniteStatePolicy, state: Any, q: int) -> None:
+    """Compare the step with the steps after exchanging two neighbouring items."""
+    shared, labels = state
+    step = policy.step(state, q)
+    for i in range(len(labels) - 1):
+        swap = list(range(len(labels)))
+        swap[i], swap[i + 1] = i + 1, i
+        other = policy.step((shared, tuple(labels[j] for j in swap)), swap[q])
+        after = step.state
+        assert isinstance(after, tuple)
+        wanted = (after[0], tuple(after[1][j] for j in swap))
+        replaced = swap[step.replaced] if step.replaced >= 0 else step.replaced
+        if (other.state, other.hit, other.replaced) != (wanted, step.hit, replaced):
+            raise PolicyError(
+                f"machine {policy.name} claims to be symmetric, but items {i}, {i + 1} are not treated alike "
+                f"in state {state!r} at request {q}"
+            )
+
+
 def machine_arena(
     policy: FiniteStatePolicy, capacity: int, n_items: int, variant: Variant, symmetric: bool, max_states: int
 ) -> Arena:
@@ -112,7 +131,7 @@ def machine_arena(
     Raises
     ------
     PolicyError
-        The machine contradicts itself about what it holds.
+        The machine contradicts itself about what it holds, or treats items differently though ``symmetric``.
     InvalidInput
         It has more than ``max_states`` states.
     """
@@ -132,6 +151,8 @@ def machine_arena(
     while len(edges) < len(states):
         p, row = len(edges), []
         for q in range(n_items):
+            if symmetric:
+                _check_symmetry(policy, states[p], q)
             after, cache, hit, loaded = _step(policy, states[p], caches[p], q)
             after, renaming, same = name(after)
             cache = frozenset(renaming[i] for i in cache)

@@ -163,7 +163,7 @@ def exact_ratio(
     InvalidInput
         A parameter is out of range, or the policy or the product has more than ``max_states`` states.
     PolicyError
-        A machine contradicts itself about what it holds.
+        A machine contradicts itself about what it holds, or is not as symmetric as it says.
 
     Examples
     --------

@@ -503,6 +503,32 @@ def test_a_machine_that_contradicts_itself_is_caught(lie):
         exact_ratio(Liar(lie), 2, 3)
 
 
+class LowestFirst:
+    """Evicts the held item with the smallest id, which is not symmetric."""
+
+    name = "lowest first"
+
+    def __init__(self, symmetric):
+        self.symmetric = symmetric
+
+    def initial(self, capacity, n_items):
+        return (), tuple(int(i < capacity) for i in range(n_items))
+
+    def step(self, state, request):
+        if state[1][request]:
+            return Step(state, True, -1)
+        gone = state[1].index(1)
+        return Step(
+            ((), tuple(int(i != gone and (h or i == request)) for i, h in enumerate(state[1]))), False, gone
+        )
+
+
+def test_a_machine_that_claims_a_symmetry_it_lacks_is_caught():
+    assert exact_ratio(LowestFirst(False), 2, 3, 1).ratio is None
+    with pytest.raises(PolicyError, match="not treated alike"):
+        exact_ratio(LowestFirst(True), 2, 3)
+
+
 # --- the game: claims C2 and C3 -------------------------------------------------------------------------
 
 
@@ -597,6 +623,10 @@ def test_the_value_keeps_the_bound_of_claim_c2_and_for_whole_lambda_is_2k_plus_1
         assert value >= max(k, (k + 1) * (1 + lam) / (1 + math.ceil(lam)))
         if lam.denominator == 1:
             assert value == 2 * k + 1 - k / (1 + lam)
+
+
+def test_without_a_switch_cost_the_value_is_k_plus_1():
+    assert [game_value(k, k + 1, 0).value for k in (1, 2, 3)] == [2, 3, 4]
 
 
 def test_small_costs_bring_the_value_to_3_in_update_then_serve():
