@@ -335,7 +335,7 @@ def test_arrivals_without_a_query_are_paid_for_by_the_cost_of_the_queries() -> N
 def wins_of(rng: Any, a: Any, b: Any, first: Any, runs: Any) -> Any:
     count = np.zeros((2, len(a)), np.int64)
     for _ in range(runs):
-        count[0, lowest_draw(rng, a, b, len(a), first)] += 1
+        count[0, lowest_draw(rng, a, b, len(a), first, np.max(a + b))] += 1
         count[1, lowest_plain_draw(rng, a, b, len(a))] += 1
     return count
 

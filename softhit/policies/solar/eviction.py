@@ -26,7 +26,7 @@ def victim(kind: Any, counts: Any, clock: Any, belief: Any, scratch: Any, rng: A
         return slot
     a = scratch[0]
     b = scratch[1]
-    first = shapes(clock, belief, slots, a, b)
+    first, most = shapes(clock, belief, slots, a, b)
     if kind == MEAN:
         return lowest_mean(a, b, slots)
-    return lowest_draw(rng, a, b, slots, first)
+    return lowest_draw(rng, a, b, slots, first, most)

@@ -75,23 +75,23 @@ def clear(clock: Any, belief: Any, r: Any, at_query: Any) -> None:
 def shapes(clock: Any, belief: Any, n: Any, a: Any, b: Any) -> Any:
     """Write the Beta parameters of records 0..n-1, as of now, into ``a`` > 0 and ``b`` >= 1.
 
-    Returns the record with the smallest a.
+    Returns the record with the smallest a, and the largest a + b.
     """
     least = 0
-    if clock[FORGETFUL] == 0.0:
-        for r in range(n):
-            a[r] = 1.0 + belief[r, WINS]
-            b[r] = 1.0 + belief[r, LACK]
-            if a[r] < a[least]:
-                least = r
-        return least
+    most = 0.0
+    forgetful = clock[FORGETFUL] != 0.0
     now = 1.0 / clock[GROWN]
     horizon = clock[HORIZON]
     prior = clock[PRIOR]
     for r in range(n):
-        successes = belief[r, WINS] * now
-        a[r] = prior + successes
-        b[r] = 1.0 + max(horizon - belief[r, LACK] * now - successes, 0.0)
+        if forgetful:
+            successes = belief[r, WINS] * now
+            a[r] = prior + successes
+            b[r] = 1.0 + max(horizon - belief[r, LACK] * now - successes, 0.0)
+        else:
+            a[r] = 1.0 + belief[r, WINS]
+            b[r] = 1.0 + belief[r, LACK]
+        most = max(most, a[r] + b[r])
         if a[r] < a[least]:
             least = r
-    return least
+    return least, most
