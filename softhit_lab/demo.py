@@ -157,7 +157,7 @@ def run_demo(
         figures = [save(drawing, place / "figures", command)[0] for drawing in draw(rows)]
         tables = sheets(rows)
         for sheet in tables:
-            screen.print(sheet.rich())
+            sheet.show(screen)
         notes = study.look(rows)
         for note in notes:
             screen.print(f"- {note}", markup=False, soft_wrap=True)

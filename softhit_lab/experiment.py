@@ -16,8 +16,11 @@ from typing import Any
 import adversaries
 import offline_opt
 import softhit
+from offline_opt.facade import Problem
 from softhit import Trace, Variant
+from softhit.check import check_real, unknown
 from softhit.errors import InvalidInput
+from softhit.policies import policy_info
 from softhit_lab import sources
 
 __all__ = ["Cell", "Instance", "Optimum", "Sweep", "code_version"]
@@ -136,11 +139,30 @@ class Sweep:
                 raise InvalidInput(f"{name} must name at least one value")
             if len(set(values)) != len(values):
                 raise InvalidInput(f"{name} names a value twice: {', '.join(map(str, values))}")
+        method, limit = self.optimum.method, self.optimum.time_limit
+        if method not in offline_opt.method_names():
+            unknown("method", method, offline_opt.method_names())
+        if limit is not None:
+            check_real("opt_time_limit", limit, low=0)
         for spec in self.policies:
             softhit.make_policy(spec)
         for capacity in self.capacities:
             for switch_cost in self.switch_costs:
-                self.source.check(capacity, max(self.steps), switch_cost, self.seeds[0])
+                trace = self.source.sample(capacity, max(self.steps), switch_cost, self.seeds[0])
+                self._check_on(trace, capacity, switch_cost)
+
+    def _check_on(self, trace: Trace, capacity: int, switch_cost: Fraction) -> None:
+        """Refuse a method or a policy that cannot deal with such a trace."""
+        if self.optimum.method != "auto":
+            method = offline_opt.METHODS[self.optimum.method]
+            why = method.applies(Problem(trace, capacity, switch_cost, self.variant))
+            if why is not None:
+                raise InvalidInput(f"method {method.name!r} does not apply to {self.source.label}: {why}")
+        if not trace.structure.unit_sizes:
+            names = [spec.partition("(")[0].strip() for spec in self.policies]
+            small = [name for name in names if ":" not in name and not policy_info(name).sizes]
+            if small:
+                raise InvalidInput(f"{self.source.label} has sizes; unit sizes only: {', '.join(small)}")
 
     def command(self, folder: Path) -> str:
         """Return the command line that makes this result, whatever made it first."""

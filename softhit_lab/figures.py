@@ -134,7 +134,7 @@ def _names(members: Sequence[str], style: Mapping[str, Any]) -> str:
 
 def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[str, Any], name: str) -> None:
     """Draw one policy: a line with intervals where OPT is exact, a band where it is bracketed."""
-    shown = [r for r in rows if r[f"{measure}_high"] is not None]
+    shown = [r for r in rows if r[f"{measure}_high"] is not None and r[x] > 0]
     if not shown:
         return
     at = [r[x] for r in shown]
@@ -218,11 +218,23 @@ def _number(value: float, _: Any = None) -> str:
     return f"{value:g}" if value < 1000 else f"{value / 1000:.3g}k"
 
 
-def _log_axis(axis: Any, ticks: Sequence[float] | None = None) -> None:
+def _log_log(axes: Axes, x_values: Sequence[float], y: bool = True) -> None:
+    """Make the axes logarithmic where there is something to show; mark the x values themselves."""
+    ticks = [x for x in x_values if x > 0]
+    if ticks:
+        axes.set_xscale("log")
+        _log_axis(axes.xaxis, ticks)
+    if y and any(np.size(line.get_ydata()) for line in axes.get_lines()):
+        axes.set_yscale("log")
+        _log_axis(axes.yaxis)
+
+
+def _log_axis(axis: Any, ticks: Sequence[float] | None = None, narrow: bool = False) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
-    fine = (1, 2, 5) if high > 50 * low else (1, 1.5, 2, 3, 4, 5, 7)
+    decades = math.log10(high / low) * (2 if narrow else 1)
+    fine = (1,) if decades > 4.5 else (1, 2, 5) if decades > 1.7 else (1, 1.5, 2, 3, 4, 5, 7)
     axis.set_major_locator(FixedLocator(list(ticks)) if ticks else LogLocator(10, fine))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(_number))
@@ -237,7 +249,7 @@ def _facts(rows: Sequence[Row], *more: str) -> str:
     text.append("OPT " + " / ".join(kinds).replace("band", "between proved bounds (bands)"))
     k = f"({first['top_k']})" if first["top_k"] > 1 else ""
     text.append(f"{first['order']}/{first['availability']}/{first['fill']}/{first['aggregator']}{k}")
-    if any(r["ratio_t_low"] is not None for r in rows):
+    if any(r["ratio_t_low"] is not None and r["ratio_t_low"] < r["ratio_t_high"] for r in rows):
         text.append("bars: 95 % t interval over seeds")
     return ", ".join(text)
 
@@ -255,13 +267,20 @@ def _finish(figure: Figure, rows: Sequence[Row], measures: Sequence[str], *more:
     order = sorted(entries, key=lambda name: (name == _OTHERS, -entries[name][0], name))
     if order:
         figure.legend([entries[n][1] for n in order], order, loc="outside right upper")
-    undefined = [r for r in rows if any(r[f"{m}_high"] is None for m in measures)]
     notes = [_facts(rows, *more)]
-    if undefined:
-        zero = sum(r["zero_opt"] > 0 for r in undefined)
-        places = ", ".join(sorted({f"{r['policy']} at K = {r['capacity']}" for r in undefined})[:4])
-        notes.append(f"not drawn (denominator 0: OPT = 0 in {zero} of {len(undefined)}): {places}, ...")
+    for measure in measures:
+        gone = sorted({(r["capacity"], r["n_steps"]) for r in rows if r[f"{measure}_high"] is None})
+        if gone:
+            places = "; ".join(f"K = {k}, T = {_number(t)}" for k, t in gone[:4])
+            notes.append(f"not drawn, {_UNDEFINED[measure]}: {places}{'; ...' if len(gone) > 4 else ''}")
     figure.supxlabel("\n".join(notes), fontsize=7, color="#555555", x=0.01, ha="left")
+
+
+_UNDEFINED = {
+    "ratio": "OPT = 0",
+    "slope": "OPT does not grow in the second half",
+    "floor_ratio": "OPT = F",
+}
 
 
 def _panels(columns: int, height: float = 3.4, share_y: bool = True) -> tuple[Figure, list[Axes]]:
@@ -292,10 +311,9 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
         for policy, members in alike.items():
             mine = [r for r in here if r["policy"] == policy]
             _line(axes, mine, "capacity", measure, style[policy], _names(members, style[policy]))
-        axes.set(xscale="log", yscale="log", xlabel="capacity K", title=f"$\\lambda$ = {lam}")
+        axes.set(xlabel="capacity K", title=f"$\\lambda$ = {lam}")
         _references(axes, here, lam, top)
-        _log_axis(axes.xaxis, _values(here, "capacity") if len(_values(here, "capacity")) <= 9 else None)
-        _log_axis(axes.yaxis)
+        _log_log(axes, _spread(_values(here, "capacity"), 9))
     panels[0].set_ylabel(_AXIS[measure])
     _finish(figure, rows, [measure], f"T = {_number(rows[0]['n_steps'])}")
     return figure
@@ -316,9 +334,8 @@ def _against_t(rows: Sequence[Row]) -> Figure:
                 continue
             thin = {"linestyle": ":", "linewidth": 1, "color": style[policy]["color"], "alpha": 0.8}
             axes.plot([r["n_steps"] for r in slopes], [r["slope_high"] for r in slopes], **thin)
-        axes.set(xscale="log", yscale="log", xlabel="steps T", title=f"K = {k}")
-        _log_axis(axes.xaxis, _spread(_values(here, "n_steps"), 5))
-        _log_axis(axes.yaxis)
+        axes.set(xlabel="steps T", title=f"K = {k}")
+        _log_log(axes, _spread(_values(here, "n_steps"), 5))
     panels[0].set_ylabel("ALG / OPT  (dotted: second half only)")
     _finish(figure, rows, ["ratio"], f"$\\lambda$ = {rows[0]['switch_cost']}")
     return figure
@@ -333,6 +350,8 @@ def _share(rows: Sequence[Row]) -> Figure:
         here = [r for r in rows if r["switch_cost"] == lam]
         for policy, members in alike.items():
             mine = [r for r in here if r["policy"] == policy and r["switching_share"] is not None]
+            if not mine:
+                continue
             axes.plot(
                 [r["capacity"] for r in mine],
                 [r["switching_share"] for r in mine],
@@ -340,8 +359,8 @@ def _share(rows: Sequence[Row]) -> Figure:
                 markeredgewidth=0,
                 **style[policy],
             )
-        axes.set(xscale="log", xlabel="capacity K", ylim=(-0.02, 1.0), title=f"$\\lambda$ = {lam}")
-        _log_axis(axes.xaxis, _values(here, "capacity") if len(_values(here, "capacity")) <= 9 else None)
+        axes.set(xlabel="capacity K", ylim=(-0.02, 1.0), title=f"$\\lambda$ = {lam}")
+        _log_log(axes, _spread(_values(here, "capacity"), 9), y=False)
     panels[0].set_ylabel("switching share $\\lambda S$ / cost")
     _finish(figure, rows, [], f"T = {_number(rows[0]['n_steps'])}")
     return figure
@@ -355,10 +374,9 @@ def _beside_floor(rows: Sequence[Row]) -> Figure:
         for policy, members in alike.items():
             mine = [r for r in rows if r["policy"] == policy]
             _line(axes, mine, "capacity", measure, style[policy], _names(members, style[policy]))
-        axes.set(xscale="log", yscale="log", xlabel="capacity K", title=_AXIS[measure])
-        axes.axhline(3, color="#444444", linestyle="--", linewidth=1)
-        _log_axis(axes.xaxis, _values(rows, "capacity") if len(_values(rows, "capacity")) <= 9 else None)
-        _log_axis(axes.yaxis)
+        axes.set(xlabel="capacity K", title=_AXIS[measure])
+        axes.axhline(3, color="#444444", linestyle="--", linewidth=1, zorder=1)
+        _log_log(axes, _spread(_values(rows, "capacity"), 9))
     panels[0].set_ylabel("ratio to OPT")
     where = (f"T = {_number(rows[0]['n_steps'])}", f"$\\lambda$ = {rows[0]['switch_cost']}")
     _finish(figure, rows, ["ratio", "floor_ratio"], *where)
@@ -369,7 +387,7 @@ def _by_policy(rows: Sequence[Row]) -> Figure:
     """Draw one line per policy at a single K, T and lambda: ratio, ratio above the floor, switching share."""
     style = styles(_policies(rows))
     ordered = sorted(rows, key=lambda r: (-(r["ratio_high"] or math.inf), r["policy"]))
-    figure, panels = _panels(3, height=1.3 + 0.24 * len(rows))
+    figure, panels = _panels(3, height=1.3 + 0.22 * len(rows))
     for axes, measure in zip(panels, ("ratio", "floor_ratio", "switching_share"), strict=True):
         for y, row in enumerate(ordered):
             mark = {"color": style[row["policy"]]["color"], "marker": style[row["policy"]]["marker"]}
@@ -378,7 +396,8 @@ def _by_policy(rows: Sequence[Row]) -> Figure:
                 continue
             low, high = row[f"{measure}_low"], row[f"{measure}_high"]
             if high is None:
-                axes.annotate("OPT = 0" if row["zero_opt"] else "?", (1, y), va="center", fontsize=7)
+                place: Any = ("axes fraction", "data")
+                axes.annotate(_UNDEFINED[measure], (0.05, y), xycoords=place, va="center", fontsize=7.5)
                 continue
             ends = (row[f"{measure}_t_low"], row[f"{measure}_t_high"])
             bar = ends if ends[0] is not None else (high if low is None else low, high)
@@ -389,8 +408,15 @@ def _by_policy(rows: Sequence[Row]) -> Figure:
         axes.set(title=titles[measure], yticks=range(len(ordered)))
         axes.set_yticklabels([r["policy"] for r in ordered])
         axes.grid(axis="y", alpha=0.12)
-        if measure != "switching_share":
-            axes.axvline(1, color="#444444", linewidth=0.8)
+        if measure == "switching_share":
+            axes.set_xlim(-0.03, 1.03)
+            continue
+        axes.axvline(1, color="#444444", linewidth=0.8)
+        axes.set_ylim(-0.6, len(ordered) - 0.4)
+        known = [r[f"{measure}_high"] for r in ordered if r[f"{measure}_high"] is not None]
+        if known and max(known) > 5:
+            axes.set_xscale("log")
+            _log_axis(axes.xaxis, narrow=True)
     first = rows[0]
     where = (
         f"K = {first['capacity']}",

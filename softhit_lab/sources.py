@@ -34,8 +34,8 @@ class Source(Protocol):
         """Return the trace of one cell."""
         ...
 
-    def check(self, capacity: int, n_steps: int, switch_cost: Fraction, seed: int) -> None:
-        """Raise InvalidInput if there is no such trace."""
+    def sample(self, capacity: int, n_steps: int, switch_cost: Fraction, seed: int) -> Trace:
+        """Return a trace of the same structure, perhaps shorter, or raise InvalidInput if there is none."""
         ...
 
     def arguments(self) -> list[str]:
@@ -78,9 +78,9 @@ class FamilySource:
         """Make the trace."""
         return make_trace(self.name, capacity, n_steps, switch_cost, seed, **dict(self.settings))
 
-    def check(self, capacity: int, n_steps: int, switch_cost: Fraction, seed: int) -> None:
+    def sample(self, capacity: int, n_steps: int, switch_cost: Fraction, seed: int) -> Trace:
         """Make a short trace with the same parameters; the family judges them."""
-        self.trace(capacity, min(n_steps, 64), switch_cost, seed)
+        return self.trace(capacity, min(n_steps, 64), switch_cost, seed)
 
     def arguments(self) -> list[str]:
         """``--family cycling --set w=1.5K``."""
@@ -144,12 +144,13 @@ class FileSource:
             raise InvalidInput(f"trace file {self.path!r} changed while it was in use")
         return trace if n_steps == trace.n_steps else trace.prefix(n_steps)
 
-    def check(self, capacity: int, n_steps: int, switch_cost: Fraction, seed: int) -> None:
-        """The file has its steps and no more."""
+    def sample(self, capacity: int, n_steps: int, switch_cost: Fraction, seed: int) -> Trace:
+        """Return the trace itself; it has its steps and no more."""
         if n_steps > self.n_steps:
             raise InvalidInput(
                 f"steps must be at most {self.n_steps}, the length of {self.path!r}, got {n_steps}"
             )
+        return open_trace(self.path)
 
     def arguments(self) -> list[str]:
         """``--trace FILE``."""

@@ -94,6 +94,7 @@ def _progress(console: Console) -> Progress:
         TimeElapsedColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
 
 
@@ -138,6 +139,7 @@ def run_sweep(
         sweep.check()
     check_backend(backend)
     workers = os.cpu_count() or 1 if jobs is None else check_int("jobs", jobs, low=1)
+    fresh = not Path(folder).exists()
     path = prepare_folder(Path(folder))
     console = console or Console(stderr=True)
     cells = [cell for sweep in many for cell in sweep.cells()]
@@ -152,6 +154,12 @@ def run_sweep(
         except KeyboardInterrupt:
             done = sum(key in journal.records for key in keys)
             raise Interrupted(done, len(cells), path) from None
+        except Exception:
+            if not journal.records:
+                journal.path.unlink()
+                with contextlib.suppress(OSError):
+                    path.rmdir() if fresh else None
+            raise
         rows = [derive(journal.records[key]) for key in keys]
     write_cells(rows, path / "cells.parquet")
     write_csv(rows, path / "cells.csv", COLUMNS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from softhit_lab.cells import is_exact
@@ -29,14 +30,17 @@ class Sheet:
     rows: Sequence[tuple[str, ...]]
     note: str = ""
 
-    def rich(self, left: bool = False) -> Table:
-        """Return the table for the terminal; ``left`` sets every column to the left and folds long ones."""
-        table = Table(title=self.title, title_justify="left", caption=self.note, caption_justify="left")
+    def show(self, console: Console, left: bool = False) -> None:
+        """Print the table on a terminal; ``left`` sets every column to the left and folds long ones."""
+        table = Table()
         for number, name in enumerate(self.head):
             table.add_column(name, justify="right" if number and not left else "left", no_wrap=not left)
         for row in self.rows:
             table.add_row(*row)
-        return table
+        console.print(self.title, style="bold", markup=False, soft_wrap=True)
+        console.print(table)
+        if self.note:
+            console.print(self.note, style="dim", markup=False, soft_wrap=True)
 
     def markdown(self) -> str:
         """Return the table as Markdown."""

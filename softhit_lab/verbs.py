@@ -179,7 +179,8 @@ def run_policies(
             write_schedule(schedule, output)
     head = ("policy", "cost", "misses", "switching", "share", "inserted", "paid for", "hit ratio")
     title = f"{path.name}: K = {capacity}, lambda = {switch_cost}, {variant.label}, seed {seed}"
-    console().print(Sheet(title, head, lines, f"T = {trace.n_steps}, floor F = {_number(floor)}").rich())
+    note = f"T = {trace.n_steps}, floor F = {_number(floor)}"
+    Sheet(title, head, lines, note).show(console())
 
 
 def solve_trace(
@@ -262,7 +263,7 @@ def sweep_from_options(
     rows = summarise(cells)
     screen = console()
     for sheet in sheets(rows):
-        screen.print(sheet.rich())
+        sheet.show(screen)
     drawings = draw(rows) if with_figures else []
     for drawing in drawings:
         save(drawing, folder / "figures", command)
@@ -297,7 +298,7 @@ def print_policies(output: Path | None) -> None:
         marks += [] if row.deterministic else ["draws"]
         lines.append((name, row.admission, row.eviction, ", ".join(marks), row.summary))
     sheet = Sheet("policies", ("name", "admission", "eviction", "marks", "summary"), lines)
-    console().print(sheet.rich(left=True))
+    sheet.show(console(), left=True)
     _write_sheet(sheet, output)
 
 
@@ -311,7 +312,7 @@ def print_families(output: Path | None) -> None:
         plain = [re.sub(r":\w+:`~?([^`]*)`|``", r"\1", text) for text in (row.summary, row.forces)]
         lines.append((name, settings, *plain))
     sheet = Sheet("families", ("name", "parameters (with defaults)", "summary", "forces"), lines)
-    console().print(sheet.rich(left=True))
+    sheet.show(console(), left=True)
     _write_sheet(sheet, output)
 
 

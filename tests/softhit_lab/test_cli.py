@@ -1,0 +1,261 @@
+"""The command line: what it prints, what it writes, and what it says to input that makes no sense."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import softhit
+from offline_opt import solve
+from softhit import cost, from_requests, policy_names
+from softhit.io import read_schedule, read_trace, write_trace
+from softhit_lab.cells import read_cells
+from softhit_lab.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(tmp_path)])
+
+
+def call(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def put(name: str = "t.parquet", requests: list[int] | None = None) -> Path:
+    path = Path(name)
+    write_trace(from_requests([0, 1, 2] * 20 if requests is None else requests, n_items=3), path)
+    return path
+
+
+def test_the_version_is_the_one_of_the_package() -> None:
+    assert call("--version") == f"softhit {softhit.__version__}\n"
+
+
+def test_the_command_is_installed_as_a_process_that_ends_with_the_right_code() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "softhit_lab.cli", "info", "absent.parquet"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_trace_is_made_as_asked() -> None:
+    call("trace", "cycling", "-K", "8", "-T", "1e2", "--set", "w=1.5K", "-o", "c.parquet")
+    made = read_trace("c.parquet")
+    assert (made.n_steps, made.n_items) == (100, 12)
+    assert made.requests.tolist() == [t % 12 for t in range(100)]
+
+
+def test_a_file_is_converted_by_the_endings_of_the_names() -> None:
+    put()
+    call("trace", "t.parquet", "-o", "t.jsonl")
+    assert read_trace("t.jsonl") == read_trace("t.parquet")
+
+
+def test_info_says_what_the_trace_holds() -> None:
+    trace = read_trace(put())
+    printed = call("info", "t.parquet", "-o", "facts.json")
+    facts = json.loads(Path("facts.json").read_text())
+    assert trace.hash in printed
+    assert (facts["steps"], facts["items"], facts["entries"], facts["floor"]) == (60, 3, 60, "3")
+    assert facts["requests"]
+
+
+def test_run_splits_the_cost_and_writes_a_schedule_that_costs_the_same() -> None:
+    trace = read_trace(put())
+    printed = call("run", "t.parquet", "-p", "fifo", "-K", "2", "-l", "1/2", "-o", "s.parquet")
+    paid = cost(read_schedule("s.parquet"), trace, 2, "1/2")
+    assert paid.fraction == 60 + 58 / 2
+    assert all(word in printed for word in ("89", "60", "29", "32.6 %"))
+
+
+def test_several_policies_make_a_table_and_no_schedule_file() -> None:
+    put()
+    assert (
+        call("run", "t.parquet", "-p", "fifo,gated_lru(theta=2)", "-K", "2").count("gated_lru(theta=2)") == 1
+    )
+    assert "one policy" in call("run", "t.parquet", "-p", "fifo,lru", "-K", "2", "-o", "s.parquet", code=2)
+    assert not Path("s.parquet").exists()
+
+
+def test_a_policy_of_the_readers_own_is_found_in_the_current_folder() -> None:
+    put()
+    Path("mine_here.py").write_text(
+        "from softhit import Decision\n"
+        "class Keep:\n"
+        "    def start(self, context): pass\n"
+        "    def decide(self, seen):\n"
+        "        return Decision(admit=(seen.arrival,) if seen.free and not seen.arrival_held else ())\n"
+    )
+    # two of three items are kept, the third misses 20 times
+    assert " 22 " in call("run", "t.parquet", "-p", "mine_here:Keep", "-K", "2")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return Decision(admit=(7,))", "out of range"),
+        ("return 3", "must return Decision"),
+    ],
+)
+def test_a_policy_that_breaks_the_rules_is_found_invalid(body: str, says: str) -> None:
+    put()
+    name = f"broken_{len(body)}"
+    head = "from softhit import Decision\nclass P:\n    def start(self, c): pass\n"
+    Path(f"{name}.py").write_text(f"{head}    def decide(self, s): {body}\n")
+    assert says in call("run", "t.parquet", "-p", f"{name}:P", "-K", "2", code=1)
+
+
+def test_a_crash_inside_a_users_policy_is_one_line_that_says_where() -> None:
+    put()
+    Path("crashes.py").write_text(
+        "class P:\n    def start(self, c): pass\n    def decide(self, s):\n        return 1 / 0\n"
+    )
+    words = ("ratio", "--trace", "t.parquet", "-p", "crashes:P", "-K", "2", "--jobs", "1", "-o", "r")
+    printed = call(*words, code=1)
+    assert "crashes:P failed: ZeroDivisionError" in printed
+    assert "crashes.py:4" in printed
+
+
+def test_opt_prints_the_optimum_and_its_kind() -> None:
+    trace = read_trace(put())
+    best = solve(trace, 2, 1)
+    printed = call("opt", "t.parquet", "-K", "2")
+    assert best.cost is not None
+    assert f"cost   {best.cost.fraction}" in printed
+    assert "kind   exact" in printed
+
+
+def test_the_variant_reaches_the_optimum() -> None:
+    put()
+    # 0 1 2 0 1 2 ...: two free loads, then the one of the two held that comes later makes room at every other
+    # step: 29 loads at 1/2, and nothing is missed
+    assert "cost   14.5 " in call("opt", "t.parquet", "-K", "2", "-l", "1/2", "--order", "update_then_serve")
+
+
+def test_policies_lists_every_policy_and_marks_those_that_know_the_future() -> None:
+    call("policies", "-o", "p.csv")
+    with open("p.csv", newline="") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(policy_names())
+    marked = {name for name, row in rows.items() if "future" in row["marks"]}
+    assert marked == set(policy_names(clairvoyant=True))
+    assert all(row["admission"] and row["eviction"] for row in rows.values())
+
+
+def test_families_lists_parameters_with_defaults() -> None:
+    printed = call("families")
+    assert "cycling" in printed
+    assert "w=K+1" in printed
+
+
+@pytest.mark.parametrize(
+    "verb", ["trace", "info", "run", "opt", "ratio", "policies", "families", "demo", "figures"]
+)
+def test_every_verb_takes_the_common_options(verb: str) -> None:
+    printed = call(verb, "--help")
+    for option in ("--order", "--availability", "--fill", "--aggregator", "--top-k", "--seed", "-o"):
+        assert option in printed
+
+
+def test_an_empty_trace_costs_nothing_anywhere() -> None:
+    put(requests=[])
+    assert "T = 0" in call("run", "t.parquet", "-p", "fifo", "-K", "1")
+    assert "OPT = 0" in call("opt", "t.parquet", "-K", "1")
+    printed = call("ratio", "--trace", "t.parquet", "-p", "fifo,lru", "-K", "1,2", "--jobs", "1", "-o", "r")
+    assert "OPT = 0" in printed
+    assert all(row["opt_is_zero"] and row["ratio_low"] is None for row in read_cells("r/cells.parquet"))
+
+
+def test_a_free_switch_and_a_cache_that_holds_everything_are_legal() -> None:
+    put()
+    words = ("ratio", "--trace", "t.parquet", "-p", "fifo", "-K", "3,50", "-l", "0", "--jobs", "1", "-o", "r")
+    call(*words, "--no-figures")
+    assert [row["ratio_low"] for row in read_cells("r/cells.parquet")] == [1.0, 1.0]
+
+
+RATIO = ("ratio", "-f", "cycling", "-p", "lru", "-K", "2", "-T", "50", "-o", "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*RATIO, "-p", "lur"), "unknown policy 'lur'; did you mean 'lru'?"),
+        ((*RATIO, "-p", "lru(theta=2)"), "unknown parameter of policy 'lru'"),
+        ((*RATIO, "-p", "no_such_module:P"), "cannot import 'no_such_module'"),
+        ((*RATIO, "-p", ","), "at least one value"),
+        ((*RATIO, "-p", "lru,lru", "-K", "3,3"), None),
+        ((*RATIO, "-f", "cyclin"), "unknown family 'cyclin'; did you mean 'cycling'?"),
+        ((*RATIO, "--set", "ww=3"), "unknown parameter of family 'cycling'"),
+        ((*RATIO, "--set", "w"), "set must be key=value"),
+        ((*RATIO, "--set", "w=K/0"), "w"),
+        ((*RATIO, "-l", "nan"), "switch_cost must be"),
+        ((*RATIO, "-l", "-1"), "switch_cost must be"),
+        ((*RATIO, "-K", "0"), "capacity must be an integer >= 1"),
+        ((*RATIO, "-K", "2.5"), "capacity must be an integer >= 1"),
+        ((*RATIO, "-K", "8:4"), "range '8:4' is empty"),
+        ((*RATIO, "-T", "-1"), "steps must be an integer >= 0"),
+        ((*RATIO, "--seeds", "0"), "seeds must be an integer >= 1"),
+        ((*RATIO, "--seed", "-1"), "seed must be an integer >= 0"),
+        ((*RATIO, "--jobs", "0"), "jobs must be an integer >= 1"),
+        ((*RATIO, "--backend", "spark"), "backend must be one of loky, dask, ray"),
+        ((*RATIO, "--order", "serve_then_updat"), "did you mean 'serve_then_update'?"),
+        ((*RATIO, "--top-k", "3"), "top_k"),
+        ((*RATIO, "--opt-method", "magic"), "unknown method 'magic'"),
+        ((*RATIO, "--trace", "t.parquet"), "either a family or a trace file"),
+        (("ratio", "-p", "lru", "-o", "out"), "either a family or a trace file"),
+        (("ratio", "--trace", "absent.parquet", "-p", "lru", "-o", "out"), "absent.parquet"),
+        (("ratio", "--trace", "cut.parquet", "-p", "lru", "-o", "out"), "cut.parquet"),
+        (("ratio", "--trace", "back.csv", "-p", "lru", "-o", "out"), "back.csv"),
+        (("ratio", "--trace", "t.parquet", "-p", "lru", "-T", "61", "-o", "out"), "at most 60"),
+        ((*RATIO, "-o", "t.parquet/out"), "cannot write into"),
+        (("run", "t.parquet", "-p", "lru"), "capacity"),
+        (("run", "t.parquet", "-p", "lru", "-K", "2", "-o", "no/such/folder/s.parquet"), "cannot write"),
+        (("opt", "t.parquet", "-K", "two"), "capacity must be an integer >= 1"),
+        (("opt", "t.parquet", "-K", "2", "--time-limit", "-1"), "time_limit"),
+        (("trace", "cycling", "-o", "out.unknown"), "format"),
+        (("figures", "absent"), "absent"),
+        (("ratio", "--no-such-option"), "--no-such-option"),
+        (("no_such_verb",), "no_such_verb"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_reason_and_writes_nothing(
+    words: tuple[str, ...], says: str | None
+) -> None:
+    put()
+    Path("cut.parquet").write_bytes(Path("t.parquet").read_bytes()[:-9])
+    Path("back.csv").write_text("version,time,op,size,lbn\n1,5,28,1,3\n1,4,28,1,3\n")
+    before = sorted(Path().rglob("*"))
+    if says is None:  # repeating a value is no error: it is there once
+        call(*words, "--jobs", "1", "--no-figures")
+        assert len(read_cells("out/cells.parquet")) == 1
+        return
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 2, result.output
+    assert result.output.startswith("error: ")
+    assert result.output.count("\n") == 1
+    assert says in result.output
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_trace_of_another_format_version_is_refused_by_number() -> None:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(put())
+    facts = {k: v.replace(b"1", b"9") if b"version" in k else v for k, v in table.schema.metadata.items()}
+    pq.write_table(table.replace_schema_metadata(facts), "newer.parquet")
+    printed = call("info", "newer.parquet", code=2)
+    assert "9" in printed
+    assert "newer.parquet" in printed
