@@ -500,7 +500,9 @@ def _heaviest(place: Array, stay: Array, come: Array, never: int) -> Array:
 
 
 def _bound(c: Contents, inst: Instance, by_item: Array, full: int) -> Fraction:
-    if c.unit <= 0 or c.entry * c.unit > c.switch_cost:
+    if c.unit <= 0:
+        reject("unit must be > 0")
+    if c.entry * c.unit > c.switch_cost:
         reject("the price of an insertion is above the switching cost")
     scale = math.lcm(c.unit.denominator, full)
     factor = c.unit.numerator * (scale // c.unit.denominator)  # one price unit, in units of 1/scale

@@ -173,13 +173,13 @@ def contents_of(certificate: Certificate) -> Contents:
     item, enter, leave = stays_of(certificate.schedule)
     prices = certificate.prices
     nothing = np.zeros(certificate.schedule.n_steps, np.int64)
-    slot, serve = _sparse(prices.slot), _sparse(nothing if prices.serve is None else prices.serve)
-    credit = None if prices.credit is None else _sparse(prices.credit)
+    given = [prices.slot, nothing if prices.serve is None else prices.serve, prices.credit]
+    listed = [None if values is None else _sparse(values) for values in given]
     # a common divisor of all prices belongs into the unit
-    common = math.gcd(
-        prices.entry, *(_divisor(pair[1]) for pair in (slot, serve, credit) if pair is not None)
-    )
-    common = common or 1
+    common = math.gcd(prices.entry, *(_divisor(pair[1]) for pair in listed if pair is not None)) or 1
+    slot, serve, credit = (None if pair is None else (pair[0], _divided(pair[1], common)) for pair in listed)
+    assert slot is not None
+    assert serve is not None
     variant = certificate.variant
     return Contents(
         trace=certificate.trace,
@@ -197,9 +197,9 @@ def contents_of(certificate: Certificate) -> Contents:
         enter=enter,
         leave=leave,
         item=item,
-        slot=(slot[0], slot[1] // common),
-        serve=(serve[0], serve[1] // common),
-        credit=None if credit is None else (credit[0], credit[1] // common),
+        slot=slot,
+        serve=serve,
+        credit=credit,
         lower_bound=certificate.lower_bound,
         upper_bound=certificate.upper_bound,
     )
@@ -213,6 +213,11 @@ def _sparse(prices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 def _divisor(values: NDArray[Any]) -> int:
     return math.gcd(*values.tolist()) if values.dtype == object else int(np.gcd.reduce(values))
+
+
+def _divided(values: NDArray[Any], by: int) -> NDArray[Any]:
+    result: NDArray[Any] = values // by if len(values) else values  # by may be too large for an empty array
+    return result
 
 
 def _pack(values: NDArray[Any]) -> tuple[int, bytes]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from softhit.check import unknown
 from softhit.errors import InvalidInput
+from softhit.io.canonical import read_trace_canonical, write_trace_canonical
 from softhit.io.csv import read_csv, write_csv
 from softhit.io.files import existing
 from softhit.io.ids import read_ids, write_ids
@@ -39,6 +40,13 @@ FORMATS: dict[str, Format] = {
     for f in (
         Format("parquet", "everything, compact", (".parquet",), read_trace_parquet, write_trace_parquet),
         Format("jsonl", "all but vectors, any language", (".jsonl",), read_trace_jsonl, write_trace_jsonl),
+        Format(
+            "canonical",
+            "the bytes that the hash is taken of",
+            (".sht",),
+            read_trace_canonical,
+            write_trace_canonical,
+        ),
         Format(
             "oracleGeneral",
             "plain requests, libCacheSim's binary",
