@@ -108,7 +108,7 @@ def trace(
     settings: Settings = None,
 ) -> None:
     """Make the trace of a family, or convert a file."""
-    from softhit_lab.verbs import make_or_convert
+    from softhit_lab.single import make_or_convert
 
     made = make_or_convert(
         source,
@@ -124,11 +124,17 @@ def trace(
 
 @app.command()
 @takes_common("Also write the facts as JSON to this file.")
-def info(common: Common, trace: TraceFile) -> None:
+def info(
+    common: Common,
+    trace: TraceFile,
+    capacity: Annotated[str, typer.Option("--capacity", "-K", help="K at which an optimum is wanted.")] = "8",
+    switch_cost: SwitchCost = "1",
+) -> None:
     """Say what a trace file holds and which ways to its optimum apply."""
-    from softhit_lab.verbs import print_facts
+    from softhit_lab.single import print_facts
 
-    print_facts(trace, common.variant, common.output)
+    k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
+    print_facts(trace, k, lam, common.variant, common.output)
 
 
 @app.command()
@@ -141,14 +147,14 @@ def run(
     switch_cost: SwitchCost = "1",
 ) -> None:
     """Run policies on a trace and split what they pay."""
-    from softhit_lab.verbs import run_policies
+    from softhit_lab.single import run_policies
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
     run_policies(trace, ranges.split_specs(policy), k, lam, common.seed, common.variant, common.output)
 
 
 @app.command()
-@takes_common("Write the certificate, or with another method the schedule, to this file.")
+@takes_common("Write what proves it, a certificate, to this file; ending in .parquet: the schedule.")
 def opt(
     common: Common,
     trace: TraceFile,
@@ -158,10 +164,30 @@ def opt(
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds.")] = None,
 ) -> None:
     """Find the best schedule in hindsight, or bounds on it, and say what is proved."""
-    from softhit_lab.verbs import solve_trace
+    from softhit_lab.single import solve_trace
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
     solve_trace(trace, k, lam, common.variant, method, time_limit, common.output)
+
+
+@app.command()
+@takes_common("Also write the verdict as JSON to this file.")
+def verify(
+    common: Common,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate or a schedule.")],
+    trace: TraceFile,
+    capacity: Annotated[
+        str | None, typer.Option("--capacity", "-K", help="Of a schedule without one.")
+    ] = None,
+    switch_cost: Annotated[str | None, typer.Option("--switch-cost", "-l", help="The same.")] = None,
+) -> None:
+    """Check a certificate or a schedule against a trace; exit with 1 if it is rejected."""
+    from softhit_lab.single import verify_file
+
+    k = None if capacity is None else ranges.whole("capacity", capacity, low=1)
+    lam = None if switch_cost is None else ranges.switch_cost(switch_cost)
+    if not verify_file(file, trace, k, lam, common.output):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from softhit_lab import verbs
 from softhit_lab.experiment import Sweep
 from softhit_lab.figures import draw, save
 from softhit_lab.report import Part, write_report
+from softhit_lab.screen import console
 from softhit_lab.sources import FamilySource, FileSource
 from softhit_lab.summary import summarise
 from softhit_lab.sweep import prepare_folder
@@ -148,7 +149,7 @@ def run_demo(
         sweep = Sweep(source, policies, text.capacities, (source.n_steps,), (Fraction(1),), (seed,), variant)
         studies.append(Study(text.name, text.about, sweep, _look_at_text))
     parts = []
-    screen = verbs.console()
+    screen = console()
     for study in studies:
         place = folder / study.name
         command = study.sweep.command(place)
@@ -178,4 +179,4 @@ def draw_documents(folder: Path, jobs: int | None) -> None:
             for drawing in draw(rows):
                 if any(drawing.name.endswith(end) for end in wanted):
                     written = save(drawing, folder, command, formats=("png",))
-                    verbs.console().print(str(written[0]), markup=False)
+                    console().print(str(written[0]), markup=False)

@@ -162,7 +162,7 @@ def test_families_lists_parameters_with_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["trace", "info", "run", "opt", "ratio", "policies", "families", "demo", "figures"]
+    "verb", ["trace", "info", "run", "opt", "verify", "ratio", "policies", "families", "demo", "figures"]
 )
 def test_every_verb_takes_the_common_options(verb: str) -> None:
     printed = call(verb, "--help")
@@ -259,3 +259,40 @@ def test_a_trace_of_another_format_version_is_refused_by_number() -> None:
     printed = call("info", "newer.parquet", code=2)
     assert "9" in printed
     assert "newer.parquet" in printed
+
+
+def test_a_certificate_is_written_and_verified_and_a_damaged_one_is_rejected() -> None:
+    put()
+    assert "certificate t.cert: " in call("opt", "t.parquet", "-K", "2", "-o", "t.cert")
+    assert call("verify", "t.cert", "t.parquet").startswith("valid: OPT = ")
+    data = bytearray(Path("t.cert").read_bytes())
+    data[-3] ^= 1
+    Path("bad.cert").write_bytes(bytes(data))
+    assert call("verify", "bad.cert", "t.parquet", code=1).startswith("rejected: ")
+    put("other.parquet", [0, 1, 2, 0])
+    assert "another trace" in call("verify", "t.cert", "other.parquet", "-o", "verdict.json", code=1)
+    assert json.loads(Path("verdict.json").read_text())["valid"] is False
+
+
+def test_a_schedule_is_verified_under_the_conditions_it_was_made_for() -> None:
+    put()
+    put("other.parquet", [0, 1, 2, 0])
+    call("run", "t.parquet", "-p", "fifo", "-K", "2", "-o", "s.parquet")
+    assert "it costs 118 at K = 2, lambda = 1" in call("verify", "s.parquet", "t.parquet")
+    assert "it costs 60 at K = 3, lambda = 0" in call("verify", "s.parquet", "t.parquet", "-K", "3", "-l", "0")
+    assert "more than its capacity" in call("verify", "s.parquet", "t.parquet", "-K", "1", code=1)
+    assert "another trace" in call("verify", "s.parquet", "other.parquet", code=1)
+    call("opt", "t.parquet", "-K", "2", "-o", "best.parquet")
+    best = solve(read_trace("t.parquet"), 2, 1).cost
+    assert best is not None
+    assert f"it costs {best.fraction} at K = 2" in call("verify", "best.parquet", "t.parquet")
+
+
+def test_info_names_the_methods_that_apply_and_why_the_others_do_not() -> None:
+    put()
+    call("info", "t.parquet", "-K", "2", "-o", "facts.json")
+    methods = json.loads(Path("facts.json").read_text())["methods"]
+    assert "flow" in methods["apply"]
+    assert "do not all fit" in methods["others"]["hold_all"]
+    call("info", "t.parquet", "-K", "3", "-o", "facts.json")
+    assert "hold_all" in json.loads(Path("facts.json").read_text())["methods"]["apply"]

@@ -1,0 +1,252 @@
+"""What is done with one trace: make it, look at it, run policies on it, find its optimum, verify a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import offline_opt
+from adversaries.families import make_trace
+from offline_opt.certificate import certify, check_certificate, write_certificate
+from offline_opt.facade import Problem
+from softhit import Trace, Variant, cost, floor_units, make_policy, simulate
+from softhit.errors import InvalidInput, InvalidSchedule
+from softhit.io import read_schedule, schedule_metadata, write_schedule, write_trace
+from softhit.io.files import existing
+from softhit.retrieval import utility_scale
+from softhit_lab.screen import check_place, console, show_number, write_json
+from softhit_lab.sources import open_trace
+from softhit_lab.tables import Sheet
+from softhit_lab.work import count_hits
+
+__all__ = ["make_or_convert", "print_facts", "run_policies", "solve_trace", "verify_file"]
+
+
+def make_or_convert(
+    source: str,
+    capacity: int,
+    steps: int,
+    switch_cost: Fraction,
+    seed: int,
+    settings: Mapping[str, str],
+    output: Path | None,
+) -> str:
+    """Make a family's trace or read a file, write it if asked to, and describe it in one line."""
+    check_place(output)
+    if Path(source).suffix or Path(source).exists():
+        if settings:
+            raise InvalidInput(f"set is for families; {source!r} is a file")
+        made = open_trace(source)
+    else:
+        made = make_trace(source, capacity, steps, switch_cost, seed, **settings)
+    if output is not None:
+        write_trace(made, output)
+    return repr(made)
+
+
+def facts_of(trace: Trace, variant: Variant) -> dict[str, Any]:
+    """Return what a trace holds, as JSON-able facts."""
+    structure = trace.structure
+    floor = Fraction(floor_units(trace, variant), utility_scale(trace.quality_scale, variant))
+    classes = structure.classes
+    return {
+        "steps": trace.n_steps,
+        "queries": trace.n_queries,
+        "arrivals": int((trace.arrivals >= 0).sum()),
+        "items": trace.n_items,
+        "entries": structure.nonzeros,
+        "total_weight": trace.total_weight,
+        "hard": structure.hard,
+        "requests": structure.requests,
+        "classes": None if classes is None else len({int(c) for c in classes if c >= 0}),
+        "scored": structure.scored,
+        "unit_sizes": structure.unit_sizes,
+        "quality_scale": trace.quality_scale,
+        "hash": trace.hash,
+        "variant": variant.label,
+        "floor": str(floor),
+        "metadata": dict(trace.metadata),
+    }
+
+
+def methods_for(problem: Problem) -> tuple[list[str], dict[str, str]]:
+    """Return the methods that apply to a problem, and why the others do not."""
+    reasons = {name: method.applies(problem) for name, method in offline_opt.METHODS.items()}
+    return [n for n, why in reasons.items() if why is None], {
+        n: w for n, w in reasons.items() if w is not None
+    }
+
+
+def print_facts(
+    path: Path, capacity: int, switch_cost: Fraction, variant: Variant, output: Path | None
+) -> None:
+    """Print what a trace file holds and which ways to its optimum apply."""
+    check_place(output)
+    trace = open_trace(path)
+    facts = facts_of(trace, variant)
+    apply, others = methods_for(Problem(trace, capacity, switch_cost, variant))
+    facts["methods"] = {
+        "capacity": capacity,
+        "switch_cost": str(switch_cost),
+        "apply": apply,
+        "others": others,
+    }
+    classes = facts["classes"]
+    kind = "requests (paging)" if facts["requests"] else "hard hits" if facts["hard"] else "soft hits"
+    if not facts["hard"] and classes is not None:
+        kind += f", {classes} classes of equal items"
+    sizes = "all 1" if facts["unit_sizes"] else f"{int(trace.sizes.min())}..{int(trace.sizes.max())}"
+    lines = {
+        "steps": f"{facts['steps']} ({facts['queries']} queries, {facts['arrivals']} arrivals)",
+        "items": f"{facts['items']}, sizes {sizes}",
+        "entries": f"{facts['entries']}, quality in units of 1/{facts['quality_scale']}",
+        "structure": kind + (", ranked by a score of its own" if facts["scored"] else ""),
+        "weight": f"{facts['total_weight']} = the cost of serving nothing",
+        "floor F": f"{show_number(Fraction(facts['floor']))} ({variant.label})",
+        "hash": facts["hash"],
+    }
+    for name in apply:
+        lines[name] = offline_opt.METHODS[name].guarantee
+    for name, why in others.items():
+        lines[name] = f"does not apply: {why}"
+    for key in ("generator", "source", "parameters", "seed", "forces"):
+        if facts["metadata"].get(key) is not None:
+            value = facts["metadata"][key]
+            lines[key] = value if isinstance(value, str) else json.dumps(value)
+    origin = next((name for name in ("generator", "source") if name in lines), None)
+    screen = console()
+    for name, text in lines.items():
+        if name == apply[0]:
+            screen.print(f"to find the optimum at K = {capacity}, lambda = {switch_cost}:", markup=False)
+        elif name == origin:
+            screen.print("where it comes from:")
+        screen.print(f"{name:>12}  {text}", markup=False, soft_wrap=True)
+    write_json(facts, output)
+
+
+def run_policies(
+    path: Path,
+    specs: Sequence[str],
+    capacity: int,
+    switch_cost: Fraction,
+    seed: int,
+    variant: Variant,
+    output: Path | None,
+) -> None:
+    """Run policies on a trace file, print what they pay, and write the schedule if asked to."""
+    check_place(output)
+    if not specs:
+        raise InvalidInput("policy must name at least one policy")
+    if output is not None and len(specs) > 1:
+        raise InvalidInput(f"a schedule file holds one policy; got {len(specs)}: {', '.join(specs)}")
+    chosen = [(spec, make_policy(spec)) for spec in specs]
+    trace = open_trace(path)
+    floor = Fraction(floor_units(trace, variant), utility_scale(trace.quality_scale, variant))
+    lines = []
+    for spec, policy in chosen:
+        schedule = simulate(policy, trace, capacity, switch_cost, seed, variant=variant)
+        paid = cost(schedule, trace, capacity, switch_cost, variant)
+        hits = count_hits(schedule, trace, variant)
+        share = f"{100 * paid.switch_units / paid.units:.1f} %" if paid.units else "-"
+        hit = f"{100 * hits / trace.n_queries:.1f} %" if trace.n_queries else "-"
+        numbers = (paid.fraction, paid.misses, paid.switching)
+        lines.append((spec, *map(show_number, numbers), share, str(paid.insertions), str(paid.paid), hit))
+        if output is not None:
+            facts = {"policy": spec, "seed": seed, **_conditions(trace, capacity, switch_cost, variant)}
+            write_schedule(schedule, output, facts)
+    head = ("policy", "cost", "misses", "switching", "share", "inserted", "paid for", "hit ratio")
+    title = f"{path.name}: K = {capacity}, lambda = {switch_cost}, {variant.label}, seed {seed}"
+    note = f"T = {trace.n_steps}, floor F = {show_number(floor)}"
+    Sheet(title, head, lines, note).show(console())
+
+
+def solve_trace(
+    path: Path,
+    capacity: int,
+    switch_cost: Fraction,
+    variant: Variant,
+    method: str,
+    time_limit: float | None,
+    output: Path | None,
+) -> None:
+    """Find the optimum of a trace file, print what is proved about it, and write what proves it."""
+    check_place(output)
+    trace = open_trace(path)
+    found = offline_opt.solve(
+        trace, capacity, switch_cost, variant=variant, method=method, time_limit=time_limit
+    )
+    screen = console()
+    screen.print(f"{path.name}: K = {capacity}, lambda = {switch_cost}, {variant.label}", markup=False)
+    screen.print(f"kind   {found.kind}", markup=False)
+    if found.cost is not None:
+        split = f"{show_number(found.cost.misses)} misses + {show_number(found.cost.switching)} switching"
+        screen.print(f"cost   {show_number(found.cost.fraction)} = {split}", markup=False)
+    screen.print(f"bound  {show_number(Fraction(found.lower_bound))}", markup=False)
+    screen.print(found.explain(), markup=False, soft_wrap=True)
+    if output is None:
+        return
+    if output.suffix != ".parquet":
+        certificate = certify(found, trace, capacity, switch_cost, variant)
+        write_certificate(certificate, output)
+        proved = f"{show_number(certificate.lower_bound)} <= OPT <= {show_number(certificate.upper_bound)}"
+        screen.print(f"certificate {output}: {proved}", markup=False, soft_wrap=True)
+    elif found.schedule is None:
+        raise InvalidInput("there is no schedule to write; give the method more time")
+    else:
+        facts = {"method": found.method, **_conditions(trace, capacity, switch_cost, variant)}
+        write_schedule(found.schedule, output, facts)
+
+
+def _conditions(trace: Trace, capacity: int, switch_cost: Fraction, variant: Variant) -> dict[str, Any]:
+    """Return what a schedule was made for, as its file records it."""
+    return {
+        "trace": trace.hash,
+        "capacity": capacity,
+        "switch_cost": str(switch_cost),
+        "variant": {name: getattr(variant, name) for name in Variant.__dataclass_fields__},
+    }
+
+
+def verify_file(
+    file: Path, trace_file: Path, capacity: int | None, switch_cost: Fraction | None, output: Path | None
+) -> bool:
+    """Check a certificate or a schedule against a trace, print the verdict, and return it.
+
+    A certificate says itself what it is about. A schedule was written with its conditions; a capacity or a
+    switching cost given here takes their place.
+    """
+    check_place(output)
+    with existing(file, "file").open("rb") as stream:
+        first = stream.read(1)
+    trace = open_trace(trace_file)
+    if first == b"{":
+        verdict = check_certificate(file.read_bytes(), trace)
+        proved, reason = verdict.proved, verdict.reason
+    else:
+        proved, reason = _verify_schedule(file, trace, capacity, switch_cost)
+    console().print(f"{'valid' if proved else 'rejected'}: {reason}", markup=False, soft_wrap=True)
+    write_json({"valid": proved, "reason": reason}, output)
+    return proved
+
+
+def _verify_schedule(
+    file: Path, trace: Trace, capacity: int | None, switch_cost: Fraction | None
+) -> tuple[bool, str]:
+    schedule, facts = read_schedule(file), schedule_metadata(file)
+    k = facts.get("capacity") if capacity is None else capacity
+    lam = facts.get("switch_cost") if switch_cost is None else switch_cost
+    if k is None or lam is None:
+        raise InvalidInput(f"{str(file)!r} does not say its capacity and switch_cost; give both")
+    if facts.get("trace", trace.hash) != trace.hash:
+        return False, "the schedule is for another trace: the hashes differ"
+    variant = Variant(**facts.get("variant", {}))
+    if schedule.n_steps != trace.n_steps:
+        return False, f"the schedule has {schedule.n_steps} steps, the trace {trace.n_steps}"
+    try:
+        paid = cost(schedule, trace, k, lam, variant)
+    except InvalidSchedule as why:
+        return False, str(why)
+    return True, f"it costs {show_number(paid.fraction)} at K = {k}, lambda = {lam}, {variant.label}"
