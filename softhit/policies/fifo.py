@@ -1,4 +1,10 @@
-"""First in, first out: always admit, evict what entered first."""
+"""First in, first out: always admit, evict what entered first.
+
+A touch changes nothing. On hard hits this is the FIFO of libcachesim and of cachetools.
+
+Source: L. Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5
+(1966).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Marking: always admit, evict uniformly among the items not touched in this phase.
 
 An admission and a touch mark an item. When a victim is needed and every held item is marked, a new phase
-begins: all marks are taken off. On hard hits, unit sizes and lambda = 0 it is 2 H_K - 1 competitive in
-update_then_serve, where every miss must be loaded. No peer: libcachesim and cachetools have no such policy.
+begins: all marks are taken off. In classical paging (hard hits, unit sizes, every miss is loaded and costs
+the same) it is 2 H_K competitive. No peer: libcachesim and cachetools have no such policy.
 
 Source: A. Fiat, R. Karp, M. Luby, L. McGeoch, D. Sleator, N. Young, "Competitive paging algorithms",
 J. Algorithms 12 (1991).

@@ -218,6 +218,52 @@ def test_lru_on_soft_hits_is_that_of_a_plain_program(top_k: int, touch: float, a
     assert evictions > 10
 
 
+RECENCY = [
+    "fifo",
+    "lru",
+    "lfu",
+    "arc",
+    "2q",
+    "lirs(hir=0.3)",
+    "tinylfu(window=0.3)",
+    "clock",
+    "sieve",
+    "s3fifo",
+]
+
+
+@pytest.mark.parametrize("spec", RECENCY)
+def test_a_step_that_touches_several_items_is_one_step_for_each_the_best_last(spec: str) -> None:
+    rng = np.random.default_rng(12)
+    n_items, capacity = 60, 8
+    variant = Variant(aggregator="mean_topk", top_k=3)
+    soft = Session(spec, n_items, capacity, variant=variant)
+    single = Session(spec, n_items, capacity)
+    several = 0
+    for t in range(3000):
+        # what is asked for drifts, so that frequent items do not stay for ever
+        row = np.unique((rng.integers(0, 12, 9) + t // 20) % n_items)
+        arrival = int(rng.choice(row)) if rng.random() < 0.5 else -1
+        done = soft.step(row, rng.choice(10_000, len(row), replace=False) + 1, arrival)
+        for item in reversed(done.seen.retrieved):
+            single.step([item], [10_000])
+        assert single.step([], [], arrival, weight=0).decision == done.decision
+        several += len(done.seen.retrieved) > 1
+    assert several > 500
+    assert len(soft.schedule().leave_items) > 50 * capacity
+
+
+@pytest.mark.parametrize("spec", ["lru", "lfu"])
+def test_of_two_items_touched_at_one_step_the_worse_ranked_leaves_first(spec: str) -> None:
+    session = Session(spec, n_items=5, capacity=3, variant=Variant(aggregator="mean_topk", top_k=2))
+    for item in (0, 1, 2):
+        session.step([], [], item, weight=0)
+    session.step([0, 1], [9000, 5000])
+    for _ in range(2):
+        session.step([2], [100])
+    assert session.step([], [], 3, weight=0).decision == Decision(evict=(1,), admit=(3,))
+
+
 def test_admission_on_miss_and_on_arrival_agree_where_the_arrival_is_the_request() -> None:
     trace = from_requests(np.random.default_rng(0).integers(0, 30, 2000))
     for name in policy_names():
