@@ -6,7 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from adversaries import strategies
 from offline_opt import instances, solve
 from offline_opt.certificate import (
     Certificate,
@@ -226,6 +229,38 @@ class TestTheLowerBound:
         assert certificate.lower_bound % Fraction(1, 2) == 0
         optimum = cost(best_schedule(trace, 1, "1/2"), trace, 1, "1/2").fraction
         assert certificate.lower_bound <= optimum
+
+
+@given(strategies.instances(max_steps=8, max_items=4, max_size=3), st.data())
+def test_whatever_the_instance_and_the_prices_both_numbers_hold(instance, data):
+    trace, capacity, lam, variant = instance
+    unit = Fraction(1, data.draw(st.sampled_from([1, 2, 3, 7, 10**6, 10**25])))
+    price = st.integers(0, int(4 / unit))
+
+    def some(high=price):
+        drawn = data.draw(st.lists(high, min_size=trace.n_steps, max_size=trace.n_steps))
+        return np.array(drawn, dtype=object)
+
+    credit = None
+    if variant.aggregator == "coverage":
+        most = [int(int(w) / unit) for w in trace.weight]
+        credit = np.minimum(some(), np.array(most, dtype=object)) if trace.n_steps else most
+        credit = np.array(credit, dtype=object)
+    entry = data.draw(st.integers(0, int(lam / unit)))
+    prices = Prices(some(), some(), entry, unit, credit)
+    best = best_schedule(trace, capacity, lam, variant)
+    certificate = make_certificate(trace, capacity, lam, variant, best, prices)
+    verdict = check_certificate(certificate, trace)
+    optimum = cost(best, trace, capacity, lam, variant).fraction
+    assert verdict.proved, verdict.reason
+    assert verdict.lower_bound <= optimum == verdict.upper_bound
+    if variant.aggregator != "coverage":
+        exact = Fraction(trace.total_weight) - unit * (
+            sum(value_by_enumeration(trace, capacity, variant, prices, i) for i in range(trace.n_items))
+            + variant.top_k * sum(prices.serve.tolist())
+            + capacity * (sum(prices.slot.tolist()) + (entry if variant.free_fill else 0))
+        )
+        assert proved(certificate, trace)[0] == exact
 
 
 class TestLargeNumbers:
