@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from offline_opt import dp
+from offline_opt.certificate.prices import class_prices
 from offline_opt.classes import contract, lift, not_contractible
 from offline_opt.result import MethodResult, OptResult, Prices, Status, confirm
 from offline_opt.soft import milp
@@ -280,17 +281,18 @@ def _run_classes(problem: Problem, clock: _Clock) -> OptResult:
         return _late(problem, clock, "classes", _CLASS_REASON)
     confirm(result, hard, problem.capacity, problem.switch_cost, problem.variant)
     assert result.schedule is not None
+    assert result.prices is not None
     schedule = lift(result.schedule, problem.trace, problem.variant)
     return _answer(
         problem,
         schedule,
         problem.price(schedule),
         result.lower_bound,
-        None,
+        class_prices(result.prices, problem.trace, problem.variant),
         "optimal",
         "classes",
         _CLASS_REASON,
-        (f"min-cost flow on the {hard.n_items} classes; its prices prove the cost of the contracted trace",),
+        (f"min-cost flow on the {hard.n_items} classes; its prices, lifted to the members, prove the cost",),
     )
 
 
@@ -442,7 +444,7 @@ METHODS: dict[str, Method] = {
         Method("flow", "exact, proved by prices", "hard hits, unit sizes", _hard, _run_flow),
         Method(
             "classes",
-            "exact, proved by prices of the contracted trace",
+            "exact, proved by prices",
             "rows are whole classes of items, unit sizes, one item retrieved, no score",
             lambda p: not_contractible(p.trace, p.variant),
             _run_classes,
