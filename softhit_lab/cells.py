@@ -43,7 +43,7 @@ _TEXT = (
     *("order", "availability", "fill", "aggregator"),
     *("trace_hash", "opt_kind", "opt_method", "half_opt_kind"),
 )
-_BOOL = ("clairvoyant", "opt_is_zero")
+_BOOL = ("clairvoyant", "requests", "opt_is_zero")
 _REAL = (
     "ratio_low",
     "ratio_high",
@@ -72,6 +72,7 @@ COLUMNS = (
     # facts
     "clairvoyant",
     "trace_hash",
+    "requests",
     "n_items",
     "n_queries",
     "hits",

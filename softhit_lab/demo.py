@@ -70,6 +70,12 @@ def _look_at_cycle(rows: Sequence[Row]) -> list[str]:
             f"{fifo['ratio_high']:.2f} for T = {t}: the fill, which everybody pays, dilutes short runs. The "
             "slope (dotted in ratio-vs-T) does not see it."
         )
+    held = _at(rows, "never", capacity=k, n_steps=t)
+    if held and held["ratio_high"] == 1:
+        notes.append(
+            "'never', which fills the cache and then holds what it has, is optimal on a cycle; the next "
+            "family shows what that costs once the working set moves."
+        )
     return notes
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from softhit.io import replacing
 from softhit_lab.cells import is_exact, write_csv, write_text
-from softhit_lab.summary import label
+from softhit_lab.summary import INTERVAL, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,20 +170,21 @@ def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[
 
 
 def _references(axes: Axes, rows: Sequence[Row], switch_cost: str, top: float) -> None:
-    """Draw 3, H_K and, where its variant is the one shown, (K+1)(1+lambda); label each where it leaves."""
+    """Draw 3 and, where the traces are requests, H_K and (K+1)(1+lambda); label each where it leaves.
+
+    H_K bounds every online policy from below and (K+1)(1+lambda) is what FIFO and LRU reach, both in the
+    worst case of that variant (claims C1, B2).
+    """
     low, high = min(r["capacity"] for r in rows), max(r["capacity"] for r in rows)
     n = 60
     at = [low * (high / low) ** (i / n) for i in range(n + 1)]
     ends = {"3": 3.0, "$H_K$": _harmonic(high)}
-    close = abs(math.log(ends["$H_K$"] / ends["3"])) < 0.2
+    close = _classical(rows) and abs(math.log(ends["$H_K$"] / ends["3"])) < 0.2
     upper = max(ends, key=lambda name: ends[name])
-    curves: list[tuple[str, str, Callable[[float], float]]] = [
-        ("3", "--", lambda k: 3.0),
-        ("$H_K$", ":", _harmonic),
-    ]
-    plain = all(r["availability"] == "stream" and r["fill"] == "free" for r in rows)
-    if plain and all(r["order"] == "serve_then_update" for r in rows):
+    curves: list[tuple[str, str, Callable[[float], float]]] = [("3", "--", lambda k: 3.0)]
+    if _classical(rows):
         lam = float(Fraction(switch_cost))
+        curves.append(("$H_K$", ":", _harmonic))
         curves.append((r"$(K{+}1)(1{+}\lambda)$", "-.", lambda k: (k + 1) * (1 + lam)))
     for name, line, curve in curves:
         inside = [k for k in at if curve(k) <= top]
@@ -205,6 +206,12 @@ def _references(axes: Axes, rows: Sequence[Row], switch_cost: str, top: float) -
             color="#444444",
             annotation_clip=False,
         )
+
+
+def _classical(rows: Sequence[Row]) -> bool:
+    """Whether the bounds of paging with switching costs speak about these rows."""
+    variant = {"order": "serve_then_update", "availability": "stream", "fill": "free"}
+    return all(r["requests"] and all(r[name] == value for name, value in variant.items()) for r in rows)
 
 
 def _harmonic(k: float) -> float:
@@ -250,7 +257,7 @@ def _facts(rows: Sequence[Row], *more: str) -> str:
     k = f"({first['top_k']})" if first["top_k"] > 1 else ""
     text.append(f"{first['order']}/{first['availability']}/{first['fill']}/{first['aggregator']}{k}")
     if any(r["ratio_t_low"] is not None and r["ratio_t_low"] < r["ratio_t_high"] for r in rows):
-        text.append("bars: 95 % t interval over seeds")
+        text.append(f"bars: {INTERVAL}")
     return ", ".join(text)
 
 
@@ -304,7 +311,8 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
     alike = _alike(rows, [f"{measure}_high", f"{measure}_low"])
     values = [r[f"{measure}_high"] for r in rows if r[f"{measure}_high"] is not None]
     # the frame belongs to the data; the steep reference may leave it
-    top = 1.3 * max([*values, 3.0, _harmonic(max(r["capacity"] for r in rows))])
+    bound = _harmonic(max(r["capacity"] for r in rows)) if _classical(rows) else 3.0
+    top = 1.3 * max([*values, 3.0, bound])
     figure, panels = _panels(len(costs))
     for axes, lam in zip(panels, costs, strict=True):
         here = [r for r in rows if r["switch_cost"] == lam]

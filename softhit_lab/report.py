@@ -44,7 +44,7 @@ def write_report(folder: Path, parts: Sequence[Part], variant: Variant) -> Path:
         "folder has them, `manifest.json` the versions and the time.",
         "",
         "* **ALG/OPT**: sum of costs over seeds / sum of optima; ±: half of the "
-        f"{INTERVAL[: INTERVAL.index(' of')]} (Cochran 1977).",
+        f"{INTERVAL} (of a ratio of sums: Cochran 1977).",
         "* **slope**: the same for the second half of the run only; what a constant cannot hide in.",
         "* **above F**: (ALG - F) / (OPT - F), F = what even a cache that keeps everything pays.",
         "* **switching**: the share of the cost that is switching.",

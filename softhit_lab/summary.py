@@ -20,7 +20,7 @@ from softhit_lab.cells import bracket, is_exact, quotient
 
 __all__ = ["INTERVAL", "MEASURES", "ratio_interval", "summarise"]
 
-INTERVAL = "95 % t interval of the ratio of sums over seeds"
+INTERVAL = "95 % t interval over seeds"
 MEASURES = ("ratio", "slope", "floor_ratio")
 
 _GROUP = (
@@ -111,10 +111,10 @@ def summarise(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        The configuration; ``n_seeds``, ``n_traces`` (different ones), ``zero_opt`` (cells with OPT = 0),
-        ``opt_kind`` (the weakest among the cells), mean costs; and per measure
-        ``_low`` and ``_high`` (against the upper and the lower bound of OPT), ``_t_low`` and ``_t_high`` (the
-        interval, where OPT is exact), ``_min`` and ``_max`` (single seeds).
+        The configuration; ``n_seeds``, ``n_traces`` (different ones), ``requests`` (all traces are requests),
+        ``zero_opt`` (cells with OPT = 0), ``opt_kind`` (the weakest among the cells), mean costs; and per
+        measure ``_low`` and ``_high`` (against the upper and the lower bound of OPT), ``_t_low`` and
+        ``_t_high`` (the interval, where OPT is exact), ``_min`` and ``_max`` (single seeds).
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for cell in cells:
@@ -125,6 +125,7 @@ def summarise(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         row["n_seeds"] = len(members)
         row["n_traces"] = len({c["trace_hash"] for c in members})
         row["n_items"] = max(c["n_items"] for c in members)
+        row["requests"] = all(c["requests"] for c in members)
         row["clairvoyant"] = members[0]["clairvoyant"]
         row["zero_opt"] = sum(c["opt_is_zero"] for c in members)
         row["opt_kind"] = _weakest([c["opt_kind"] for c in members])

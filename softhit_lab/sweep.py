@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import joblib
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -138,7 +139,7 @@ def run_sweep(
     for sweep in many:
         sweep.check()
     check_backend(backend)
-    workers = os.cpu_count() or 1 if jobs is None else check_int("jobs", jobs, low=1)
+    workers = joblib.cpu_count() if jobs is None else check_int("jobs", jobs, low=1)
     fresh = not Path(folder).exists()
     path = prepare_folder(Path(folder))
     console = console or Console(stderr=True)

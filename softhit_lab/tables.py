@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from softhit_lab.cells import is_exact
-from softhit_lab.summary import label
+from softhit_lab.summary import INTERVAL, label
 
 __all__ = ["Sheet", "sheets", "show_measure"]
 
@@ -108,7 +108,7 @@ def _note(rows: Sequence[Row]) -> str:
         value = f"{first['opt']:.6g}" if exact else f"{first['opt_lower']:.6g}..{first['opt']:.6g}"
         text.append(f"mean OPT = {value}, floor F = {first['floor']:.6g}")
     if any(row["ratio_t_low"] is not None and row["n_seeds"] > 1 for row in rows):
-        text.append("±: half of the 95 % t interval over seeds")
+        text.append("±: half of the " + INTERVAL)
     if any(not is_exact(kind) for kind in kinds):
         text.append("a..b: against the proved upper and lower bound of OPT")
     zero = sorted({row["capacity"] for row in rows if row["zero_opt"]})

@@ -80,6 +80,7 @@ def instance_facts(trace: Trace, instance: Instance) -> Facts:
     per_unit = scale // utility_scale(trace.quality_scale, instance.variant)
     facts: Facts = {
         "trace_hash": trace.hash,
+        "requests": trace.structure.requests,
         "n_items": trace.n_items,
         "n_queries": trace.n_queries,
         "scale": scale,

@@ -279,7 +279,9 @@ def test_a_schedule_is_verified_under_the_conditions_it_was_made_for() -> None:
     put("other.parquet", [0, 1, 2, 0])
     call("run", "t.parquet", "-p", "fifo", "-K", "2", "-o", "s.parquet")
     assert "it costs 118 at K = 2, lambda = 1" in call("verify", "s.parquet", "t.parquet")
-    assert "it costs 60 at K = 3, lambda = 0" in call("verify", "s.parquet", "t.parquet", "-K", "3", "-l", "0")
+    assert "it costs 60 at K = 3, lambda = 0" in call(
+        "verify", "s.parquet", "t.parquet", "-K", "3", "-l", "0"
+    )
     assert "more than its capacity" in call("verify", "s.parquet", "t.parquet", "-K", "1", code=1)
     assert "another trace" in call("verify", "s.parquet", "other.parquet", code=1)
     call("opt", "t.parquet", "-K", "2", "-o", "best.parquet")

@@ -31,6 +31,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         "top_k": 1,
         "clairvoyant": False,
         "trace_hash": "x",
+        "requests": True,
         "n_items": 3,
         "n_queries": 10,
         "hits": 4,
