@@ -131,6 +131,8 @@ class Session:
 
         Raises
         ------
+        InvalidInput
+            The row or the arrival is malformed.
         PolicyError
             The policy returned something that is not a decision.
         InvalidSchedule
@@ -140,6 +142,12 @@ class Session:
         worth = np.asarray(quality, np.int32)
         keys = worth if ranks is None else np.asarray(ranks, np.int32)
         t, n, u, own = self._steps, 0, 0, 0
+        if len(worth) != len(row) or len(keys) != len(row):
+            raise InvalidInput(f"quality and ranks must have length {len(row)}, one for each of items")
+        if len(row) and (row[0] < 0 or row[-1] >= self.n_items or np.any(row[1:] <= row[:-1])):
+            fail("items", items, f"ascending item ids in 0..{self.n_items - 1}")
+        if not -1 <= arrival < self.n_items:
+            fail("arrival", arrival, f"an item id in 0..{self.n_items - 1}, or -1 for none")
         if weight > 0:
             n = int(
                 retrieve(

@@ -376,6 +376,23 @@ def test_a_wrong_answer_is_refused_with_its_step(answer: Any, error: type[Except
         simulate(Broken(answer), from_requests([0, 1]), 1)
 
 
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (([2, 1], [1, 1]), r"items must be ascending item ids in 0\.\.2"),
+        (([1, 1], [1, 1]), "items must be ascending"),
+        (([-1], [1]), "items must be ascending"),
+        (([3], [1]), "items must be ascending"),
+        (([0, 1], [1]), "quality and ranks must have length 2"),
+        (([0], [1], 3), r"arrival must be an item id in 0\.\.2, or -1 for none, got 3"),
+        (([0], [1], -2), "arrival must be an item id"),
+    ],
+)
+def test_a_malformed_step_is_refused(step: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Session("lru", n_items=3, capacity=1).step(*step)
+
+
 def test_a_policy_may_answer_nothing() -> None:
     assert simulate(Broken(None), from_requests([0, 1]), 1).n_insertions == 0
 
