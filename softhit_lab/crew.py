@@ -15,7 +15,7 @@ import joblib
 from softhit.check import check_choice
 from softhit.errors import MissingExtra
 
-__all__ = ["BACKENDS", "call_all", "check_backend", "end_workers", "in_backend"]
+__all__ = ["BACKENDS", "call_all", "check_backend", "end_workers", "in_backend", "sigterm_as_ctrl_c"]
 
 BACKENDS = ("loky", "dask", "ray")
 
@@ -61,6 +61,19 @@ def _deaf() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, old)
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let a polite request to end, as batch systems send it, clean up as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    old = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)
 
 
 def _follow(parent: int) -> None:

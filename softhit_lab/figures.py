@@ -307,7 +307,7 @@ _AXIS = {
 
 def _against_k(rows: Sequence[Row], measure: str) -> Figure:
     style = styles(_policies(rows))
-    costs = _spread(_values(rows, "switch_cost"), 3)
+    costs = _values(rows, "switch_cost")
     alike = _alike(rows, [f"{measure}_high", f"{measure}_low"])
     values = [r[f"{measure}_high"] for r in rows if r[f"{measure}_high"] is not None]
     # the frame belongs to the data; the steep reference may leave it
@@ -351,7 +351,7 @@ def _against_t(rows: Sequence[Row]) -> Figure:
 
 def _share(rows: Sequence[Row]) -> Figure:
     style = styles(_policies(rows))
-    costs = _spread(_values(rows, "switch_cost"), 3)
+    costs = _values(rows, "switch_cost")
     alike = _alike(rows, ["switching_share"])
     figure, panels = _panels(len(costs), height=3.0)
     for axes, lam in zip(panels, costs, strict=True):
@@ -465,7 +465,8 @@ def draw(rows: Sequence[Row]) -> list[Drawing]:
             mine = [row for row in rows if label(row) == where]
             source = Path(where).stem if mine[0]["file"] else where
             capacities, steps = _values(mine, "capacity"), _values(mine, "n_steps")
-            costs = _values(mine, "switch_cost")
+            costs = _spread(_values(mine, "switch_cost"), 3)
+            mine = [r for r in mine if r["switch_cost"] in costs]
             longest = [r for r in mine if r["n_steps"] == steps[-1]]
             if len(capacities) > 1:
                 for measure in ("ratio", "slope"):

@@ -16,6 +16,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from softhit.check import check_int
 from softhit.errors import InvalidInput
 from softhit_lab.cells import COLUMNS, FORMAT, derive, write_cells, write_csv, write_text
-from softhit_lab.crew import call_all, check_backend, in_backend
+from softhit_lab.crew import call_all, check_backend, in_backend, sigterm_as_ctrl_c
 from softhit_lab.experiment import Cell, Sweep, code_version
 from softhit_lab.journal import Journal
 from softhit_lab.summary import summarise
@@ -42,6 +43,7 @@ Records = dict[str, dict[str, Any]]
 class Interrupted(Exception):
     """A sweep was stopped; what was finished is kept in the journal of its folder."""
 
+    why: str
     finished: int
     total: int
     folder: Path
@@ -133,7 +135,7 @@ def run_sweep(
     InvalidInput
         Before anything is written or run.
     Interrupted
-        On Ctrl-C; the same call resumes.
+        On Ctrl-C or SIGTERM, or if a process of the sweep dies; the same call resumes.
     """
     many = [sweeps] if isinstance(sweeps, Sweep) else list(sweeps)
     for sweep in many:
@@ -151,10 +153,13 @@ def run_sweep(
         if missing < len(cells):
             console.print(f"{len(cells) - missing} of {len(cells)} cells are there from an earlier run")
         try:
-            _run(tasks, journal, workers, backend, console, len(cells))
-        except KeyboardInterrupt:
+            with sigterm_as_ctrl_c():
+                _run(tasks, journal, workers, backend, console, len(cells))
+        except (KeyboardInterrupt, BrokenProcessPool) as stop:
+            died = "a process of the sweep ended unexpectedly, perhaps for want of memory"
             done = sum(key in journal.records for key in keys)
-            raise Interrupted(done, len(cells), path) from None
+            why = "interrupted" if isinstance(stop, KeyboardInterrupt) else died
+            raise Interrupted(why, done, len(cells), path) from None
         except Exception:
             if not journal.records:
                 journal.path.unlink()

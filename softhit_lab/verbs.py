@@ -103,7 +103,7 @@ def run_or_stop(
     except Interrupted as stop:
         done = f"{stop.finished} of {stop.total} cells are finished and kept in {stop.folder}"
         screen.print(
-            f"interrupted: {done}; the same command resumes:\n  {command}", markup=False, soft_wrap=True
+            f"{stop.why}: {done}; the same command resumes:\n  {command}", markup=False, soft_wrap=True
         )
         raise SystemExit(130) from None
     finally:

@@ -19,9 +19,10 @@ from softhit.io import write_trace
 from softhit.policies import policy_info
 from softhit_lab import experiment, work
 from softhit_lab.cells import read_cells
+from softhit_lab.crew import end_workers
 from softhit_lab.experiment import Sweep
 from softhit_lab.sources import FamilySource, FileSource
-from softhit_lab.sweep import run_sweep
+from softhit_lab.sweep import Interrupted, run_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -224,6 +225,23 @@ def test_ctrl_c_keeps_what_is_finished_leaves_no_worker_and_resumes_to_the_same_
     assert "from an earlier run" in errors
     assert journal.read_text().startswith(kept)
     assert files(tmp_path / "r") == uninterrupted
+
+
+def test_a_worker_that_dies_stops_the_sweep_as_resumable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dying_policy.py").write_text(
+        "import os, signal\nclass P:\n    def start(self, c):\n"
+        "        if c.capacity == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    def decide(self, s): return None\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    case = sweep(policies=("dying_policy:P",), capacities=(2, 3, 4), steps=(40,))
+    with pytest.raises(Interrupted, match="ended unexpectedly"):
+        run_sweep(case, tmp_path / "r", jobs=2)
+    assert not (tmp_path / "r" / "cells.parquet").exists()
+    end_workers()
 
 
 def test_a_trace_file_and_its_prefixes_can_be_swept(tmp_path: Path) -> None:
