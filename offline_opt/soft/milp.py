@@ -52,7 +52,9 @@ __all__ = [
     "FEASIBILITY",
     "MAX_ENTRIES",
     "Branching",
+    "Linear",
     "Relaxation",
+    "Rows",
     "bound_error",
     "branch_and_bound",
     "not_supported",
@@ -142,7 +144,7 @@ class Branching:
 
 
 @dataclass
-class _Rows:
+class Rows:
     """Triplets of a matrix under construction."""
 
     count: int = 0
@@ -165,6 +167,10 @@ class _Rows:
         self.count += n
         return rows
 
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of all rows."""
+        return np.concatenate([np.zeros(0), *self.low]), np.concatenate([np.zeros(0), *self.high])
+
     def matrix(self, columns: int) -> sp.csr_array:
         shape = (self.count, columns)
         if not self.row:
@@ -174,8 +180,8 @@ class _Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Programme:
-    """The programme in the form HiGHS takes, with the places of what is read back."""
+class Linear:
+    """A mixed-integer linear programme in the form HiGHS takes: minimise, rows and columns between bounds."""
 
     matrix: sp.csr_array
     row_low: Floats
@@ -185,6 +191,12 @@ class Programme:
     low: Floats
     high: Floats
     integer: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Programme(Linear):
+    """The programme of a trace, with the places of what is read back."""
+
     occasions: Occasions
     serve_steps: NDArray[np.int64]
     serve_rows: NDArray[np.int64]
@@ -246,7 +258,7 @@ def build(trace: Trace, capacity: int, switch_cost: Any, variant: Variant, ranke
     high[keep[occasions.first]] = 0.0
     high[take[occasions.enter < 0]] = 0.0
     high[load] = room
-    rows = _Rows()
+    rows = Rows()
 
     r = rows.open(len(later), -np.inf, 0.0)
     rows.put(r, keep[later], 1.0)
@@ -307,8 +319,8 @@ def build(trace: Trace, capacity: int, switch_cost: Any, variant: Variant, ranke
         integer[serve_of[serving]] = True
     return Programme(
         matrix=rows.matrix(columns),
-        row_low=np.concatenate([np.zeros(0), *rows.low]),
-        row_high=np.concatenate([np.zeros(0), *rows.high]),
+        row_low=rows.bounds()[0],
+        row_high=rows.bounds()[1],
         objective=objective,
         constant=float(trace.total_weight),
         low=low,
@@ -327,7 +339,7 @@ def build(trace: Trace, capacity: int, switch_cost: Any, variant: Variant, ranke
 
 
 def _ranked_rows(
-    rows: _Rows,
+    rows: Rows,
     trace: Trace,
     occasions: Occasions,
     k: int,
@@ -377,7 +389,7 @@ def _quiet_highs() -> Any:
 
 
 def run_highs(
-    programme: Programme,
+    programme: Linear,
     relaxed: bool,
     time_limit: float | None = None,
     gap: float = 0.0,
