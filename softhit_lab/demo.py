@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from softhit import Variant
+from softhit.errors import InvalidInput
 from softhit.io import write_trace
 from softhit_lab import verbs
 from softhit_lab.experiment import Sweep
@@ -143,19 +144,25 @@ def run_demo(
     folder: Path, data: Path | None, fast: bool, seed: int, variant: Variant, jobs: int | None
 ) -> None:
     """Run the demo and write tables, figures and ``report.md`` into ``folder``."""
-    texts = text_traces(data, fast)
+    screen = console()
+    try:
+        texts = text_traces(data, fast)
+    except InvalidInput as error:
+        if data is not None:
+            raise
+        texts = []  # some systems package Python without its documentation
+        screen.print(f"no text in this demo: {error}", markup=False, soft_wrap=True)
     prepare_folder(folder)
     studies = _studies(fast, seed, variant)
     policies = studies[0].sweep.policies
-    (folder / "text").mkdir(exist_ok=True)
+    (folder / "traces").mkdir(exist_ok=True)
     for text in texts:
-        path = folder / "text" / f"{text.name}.parquet"
+        path = folder / "traces" / f"{text.name}.parquet"
         write_trace(text.trace, path)
         source = FileSource.of(path)
         sweep = Sweep(source, policies, text.capacities, (source.n_steps,), (Fraction(1),), (seed,), variant)
         studies.append(Study(text.name, text.about, sweep, _look_at_text))
     parts = []
-    screen = console()
     for study in studies:
         place = folder / study.name
         command = study.sweep.command(place)

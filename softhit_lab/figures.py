@@ -133,40 +133,33 @@ def _names(members: Sequence[str], style: Mapping[str, Any]) -> str:
 
 
 def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[str, Any], name: str) -> None:
-    """Draw one policy: a line with intervals where OPT is exact, a band where it is bracketed."""
-    shown = [r for r in rows if r[f"{measure}_high"] is not None and r[x] > 0]
-    if not shown:
-        return
-    at = [r[x] for r in shown]
-    top = [r[f"{measure}_high"] for r in shown]
-    axes.plot(at, top, label=name, markeredgewidth=0, **style)
-    grey = style["color"] == _GREY
-    exact = [r for r in shown if r[f"{measure}_t_low"] is not None and not grey]
-    if exact:
-        ends = [
-            [r[f"{measure}_high"] - max(r[f"{measure}_t_low"], 1e-9) for r in exact],
-            [r[f"{measure}_t_high"] - r[f"{measure}_high"] for r in exact],
-        ]
-        axes.errorbar(
-            [r[x] for r in exact],
-            [r[f"{measure}_high"] for r in exact],
-            yerr=[[max(0.0, e) for e in side] for side in ends],
-            fmt="none",
-            ecolor=style["color"],
-            elinewidth=1,
-            capsize=1.5,
-            alpha=0.8,
-        )
-    band = [r for r in shown if not is_exact(r["opt_kind"]) and r[f"{measure}_low"] is not None]
+    """Draw one policy: a line with intervals where OPT is exact, a band where it is bracketed.
+
+    The line is the upper end of the band; its lower end is dashed, and stands alone where the lower bound of
+    OPT is too weak to give an upper end.
+    """
+    low, high = f"{measure}_low", f"{measure}_high"
+    rows = [r for r in rows if r[x] > 0]
+    shown = [r for r in rows if r[high] is not None]
+    if shown:
+        at, top = [r[x] for r in shown], [r[high] for r in shown]
+        axes.plot(at, top, label=name, markeredgewidth=0, **style)
+    exact = [r for r in shown if r[f"{measure}_t_low"] is not None]
+    if exact and style["color"] != _GREY:
+        below = [max(0.0, r[high] - max(r[f"{measure}_t_low"], 1e-9)) for r in exact]
+        above = [max(0.0, r[f"{measure}_t_high"] - r[high]) for r in exact]
+        look: dict[str, Any] = {"fmt": "none", "elinewidth": 1, "capsize": 1.5, "alpha": 0.8}
+        at, middle = [r[x] for r in exact], [r[high] for r in exact]
+        axes.errorbar(at, middle, yerr=[below, above], ecolor=style["color"], **look)
+    band = [r for r in rows if not is_exact(r["opt_kind"]) and r[low] is not None]
+    thin = {"color": style["color"], "linestyle": "--", "linewidth": 0.7, "zorder": 2}
     if band:
-        axes.fill_between(
-            [r[x] for r in band],
-            [r[f"{measure}_low"] for r in band],
-            [r[f"{measure}_high"] for r in band],
-            color=style["color"],
-            alpha=0.25,
-            linewidth=0,
-        )
+        axes.plot([r[x] for r in band], [r[low] for r in band], **thin)
+    band = [r for r in band if r[high] is not None]
+    if band:
+        at = [r[x] for r in band]
+        ends = [r[low] for r in band], [r[high] for r in band]
+        axes.fill_between(at, *ends, color=style["color"], alpha=0.12, linewidth=0)
 
 
 def _references(axes: Axes, rows: Sequence[Row], switch_cost: str, top: float) -> None:
@@ -231,7 +224,7 @@ def _log_log(axes: Axes, x_values: Sequence[float], y: bool = True) -> None:
     if ticks:
         axes.set_xscale("log")
         _log_axis(axes.xaxis, ticks)
-    if y and any(np.size(line.get_ydata()) for line in axes.get_lines()):
+    if y and any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.get_lines()):
         axes.set_yscale("log")
         _log_axis(axes.yaxis)
 
@@ -276,10 +269,17 @@ def _finish(figure: Figure, rows: Sequence[Row], measures: Sequence[str], *more:
         figure.legend([entries[n][1] for n in order], order, loc="outside right upper")
     notes = [_facts(rows, *more)]
     for measure in measures:
-        gone = sorted({(r["capacity"], r["n_steps"]) for r in rows if r[f"{measure}_high"] is None})
-        if gone:
-            places = "; ".join(f"K = {k}, T = {_number(t)}" for k, t in gone[:4])
-            notes.append(f"not drawn, {_UNDEFINED[measure]}: {places}{'; ...' if len(gone) > 4 else ''}")
+        for known, what in (
+            (False, _UNDEFINED[measure]),
+            (True, "only a lower end: the bound of OPT is weak"),
+        ):
+            gone = [
+                r for r in rows if r[f"{measure}_high"] is None and (r[f"{measure}_low"] is not None) == known
+            ]
+            places = sorted({(r["capacity"], r["n_steps"]) for r in gone})
+            if places:
+                text = "; ".join(f"K = {k}, T = {_number(t)}" for k, t in places[:4])
+                notes.append(f"{'' if known else 'not drawn, '}{what}: {text}{'; ...' * (len(places) > 4)}")
     figure.supxlabel("\n".join(notes), fontsize=7, color="#555555", x=0.01, ha="left")
 
 
