@@ -36,7 +36,7 @@ def text_traces(data: Path | None, fast: bool) -> list[Text]:
         ]
         return texts[:1] if fast else texts
     if data.suffix.lower() == ".json":
-        where = "LoCoMo, first conversation: turns arrive, questions ask"
+        where = "LoCoMo (snap-research, CC BY-NC 4.0), first conversation: turns arrive, questions ask"
         evidence = locomo_trace(data, quality="evidence", conversations=0)
         similar = locomo_trace(data, quality="similarity", conversations=0)
         return [
