@@ -172,7 +172,7 @@ def _compact(item: Any, boundary: Any, flags: Any, reward: Any, floor: Any, n_it
         rest[item[j]] += reward[j]
         # without reward up to the next event, the next opportunity is never worse
         if reward[j] == 0 or rest[item[j]] <= floor:
-            flags[j] &= ~_ENTER
+            flags[j] &= _LEAVE
     tip = np.full(n_items, -1, np.int32)
     kept = 0
     for j in range(len(item)):

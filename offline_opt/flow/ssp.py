@@ -71,6 +71,7 @@ __all__ = ["FlowResult", "solve_ssp"]
 
 # State of an event: held into it, held out of it, may enter, may leave.
 IN, OUT, ENTER, LEAVE = 1, 2, 4, 8
+ALL = IN | OUT | ENTER | LEAVE
 # How a node was reached. A line node: from its left or right neighbour, or from its item node.
 FROM_LEFT, FROM_RIGHT, FROM_ITEM = 0, 1, 2
 # An item node: from its line node, or from the item's previous or next event.
@@ -166,8 +167,8 @@ def _send_one_slot(parent: Any, state: Any, waiting: Any, link: Any) -> None:
             u = 4 * i + 2
         else:
             i = link[2 * j + 1]
-            state[j] &= ~OUT
-            state[i] &= ~IN
+            state[j] &= ALL - OUT
+            state[i] &= ALL - IN
             u = 4 * i + 2
 
 
