@@ -295,6 +295,18 @@ def search(
     return [*known.values(), *sorted((v for v in finals if v), key=lambda v: v.mean)]
 
 
+def beyond(policy: str, capacity: int = 32, runs: int = 30) -> list[Value]:
+    """Measure what lies outside the box in one direction: segments of up to 1000K steps, lambda = 0."""
+    found = []
+    for factor in (50, 100, 200, 500, 1000):
+        for w in (capacity + 1, math.ceil(1.06 * capacity), math.ceil(1.15 * capacity)):
+            point = Point(capacity, w, factor * capacity, 0.0, Fraction(0), "hard", 1)
+            value = measure(policy, point, range(runs), f"segment {factor}K")
+            if value:
+                found.append(value)
+    return sorted(found, key=lambda v: v.mean)
+
+
 def _row(name: str, policy: str, v: Value) -> dict[str, object]:
     p = v.point
     return {
@@ -330,13 +342,17 @@ def main() -> int:
     parser.add_argument("--forms", default="hard", help="comma list of hard, graded, classes, soft")
     parser.add_argument("--rounds", type=int, default=4, help="refinements around the worst points")
     parser.add_argument("--final-runs", type=int, default=200)
+    parser.add_argument("--beyond", action="store_true", help="segments beyond the box, at K = 32, instead")
     chosen = parser.parse_args()
     names = list(VARIANTS) if chosen.variants == "all" else chosen.variants.split(",")
     capacities = [int(k) for k in chosen.capacities.split(",")]
     rows, summary, began = [], {}, time.process_time()
     for name in names:
         policy = VARIANTS[name.strip()]
-        values = search(policy, capacities, chosen.forms.split(","), chosen.rounds, chosen.final_runs)
+        if chosen.beyond:
+            values = beyond(policy)
+        else:
+            values = search(policy, capacities, chosen.forms.split(","), chosen.rounds, chosen.final_runs)
         rows += [_row(name, policy, v) for v in values]
         summary[name] = rows[-1]
         top = values[-1]

@@ -100,7 +100,8 @@ def prepared(case: Case) -> tuple[Trace, Trace, float, float] | None:
         half = case.steps(scale)
         trace = case.trace(2 * half)
         prefix = trace.prefix(half)
-        first, both = (solve(t, case.capacity, case.switch_cost, time_limit=20) for t in (prefix, trace))
+        method = "relaxation" if case.form == "soft" else "auto"
+        first, both = (solve(t, case.capacity, case.switch_cost, method=method) for t in (prefix, trace))
         if case.form != "soft":
             assert first.kind == both.kind == "exact"
         increment = float(both.lower_bound) - float(first.cost)
@@ -243,14 +244,12 @@ def test_solar_stays_below_three_in_the_box_on_many_cases(tell: Callable[[str, s
 
 
 SOFT = [
-    Case(2, 4, 100, Fraction(1, 2), form="soft", seed=1),
     Case(4, 5, 200, Fraction(1), form="soft", seed=2),
-    Case(4, 5, 0, Fraction(1), form="soft"),
-    Case(4, 16, 0, Fraction(3, 10), form="soft"),
+    pytest.param(Case(2, 4, 100, Fraction(1, 2), form="soft", seed=1), marks=pytest.mark.slow),
+    pytest.param(Case(4, 5, 0, Fraction(1), form="soft"), marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", SOFT, ids=str)
 def test_soft_neighbours_stay_below_three_against_a_lower_bound_of_opt(
     case: Case, tell: Callable[[str, str], None]
