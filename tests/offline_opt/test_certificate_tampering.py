@@ -153,7 +153,7 @@ CHANGES = [
     (lambda c: replace(c, order="update_then_serve"), "says 5"),
     (lambda c: replace(c, availability="pool"), "the prices prove"),
     (lambda c: replace(c, fill="free"), "the schedule costs 4, the certificate says 5"),
-    (lambda c: replace(c, aggregator="mean_topk", top_k=2), "the schedule costs 15/2, the certificate says 5"),
+    (lambda c: replace(c, aggregator="mean_topk", top_k=2), "schedule costs 15/2, the certificate says 5"),
     (lambda c: replace(c, top_k=2), "top_k must be 1"),
     (lambda c: replace(c, order="both"), "order must be one of serve_then_update, update_then_serve"),
     (lambda c: replace(c, aggregator="worst"), "aggregator must be one of"),
