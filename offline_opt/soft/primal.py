@@ -324,7 +324,9 @@ def _round(
                 load[u] += sizes[i]
 
 
-def round_point(occasions: Occasions, share: NDArray[np.float64], trace: Trace, capacity: int) -> Schedule:
+def round_point(
+    occasions: Occasions, share: NDArray[np.floating[Any]], trace: Trace, capacity: int
+) -> Schedule:
     """Hold each item where an LP point holds at least half of it, as far as the capacity allows."""
     held, entered = np.zeros(len(occasions), np.bool_), np.zeros(len(occasions), np.bool_)
     load = np.zeros(trace.n_steps + 1, np.int64)

@@ -9,12 +9,13 @@ To let a window span many steps, only *promising* occasions are in it: those hel
 Lagrangian ascent held in a part of its iterations (:class:`offline_opt.soft.ascent.Ascent`). On the
 instances tried, one occasion in seven is promising and nothing is lost.
 
-Aggregators ``best`` and ``mean_topk``, sizes and weights; no score. HiGHS is not trusted: the caller prices
-what comes out and keeps it only if it is cheaper.
+Aggregators ``best`` and ``mean_topk``, sizes and weights; no score. HiGHS is not trusted: what it returns is
+priced in integers and kept only if it is cheaper, and the caller verifies the schedule.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -141,6 +142,27 @@ def _write(
             held[h] = True
 
 
+@jit
+def _served(step: Any, quality: Any, weight: Any, best: Any) -> Any:
+    """Weighted sum of the k best qualities of each step; the steps ascend."""
+    k = len(best)
+    total = np.int64(0)
+    x = 0
+    while x < len(step):
+        t = step[x]
+        best[:] = 0
+        while x < len(step) and step[x] == t:
+            value = np.int64(quality[x])
+            for j in range(k):
+                if value > best[j]:
+                    other = best[j]
+                    best[j] = value
+                    value = other
+            x += 1
+        total += weight[t] * best.sum()
+    return total
+
+
 @dataclass(frozen=True, eq=False)
 class _Window:
     """A window's programme and how to read it back."""
@@ -176,6 +198,9 @@ class Windows:
         self._trace, self._capacity, self._variant = trace, capacity, variant
         self._lam, self._occasions, self._promising = float(switch_cost), occasions, promising
         self._full = utility_scale(trace.quality_scale, variant)
+        self._scale = math.lcm(self._full, switch_cost.denominator)
+        self._price = switch_cost.numerator * (self._scale // switch_cost.denominator)
+        self._size = trace.sizes[occasions.item]
         self._by_step = np.argsort(occasions.step, kind="stable")
         self._at = np.searchsorted(occasions.step[self._by_step], np.arange(trace.n_steps + 1))
 
@@ -191,7 +216,7 @@ class Windows:
         self, held: Flags, entered: Flags, begin: int, end: int, max_nodes: int, gap: float,
         time_limit: float | None = None,
     ) -> tuple[Flags, Flags] | None:  # fmt: skip
-        """Return new flags for the schedule, or None if nothing better was found.
+        """Return new flags for a cheaper schedule, or None if none was found.
 
         Parameters
         ----------
@@ -235,7 +260,22 @@ class Windows:
             new_held,
             new_entered,
         )
-        return new_held, new_entered
+        before = self._units(held, entered, begin, end)
+        return (new_held, new_entered) if self._units(new_held, new_entered, begin, end) < before else None
+
+    def _units(self, held: Flags, entered: Flags, begin: int, end: int) -> int:
+        """Cost in units of 1/``_scale`` as far as the window decides it, without what is constant."""
+        within = self._by_step[self._at[begin] : self._at[end]]
+        there = within[held[within]]
+        served = _served(
+            self._occasions.step[there],
+            self._trace.quality[self._occasions.entry[there]],
+            self._trace.weight,
+            np.zeros(self._variant.top_k, np.int64),
+        )
+        inserted = int(self._size[entered].sum())
+        paid = max(0, inserted - self._capacity) if self._variant.free_fill else inserted
+        return paid * self._price - int(served) * (self._scale // self._full)
 
     def _window(self, held: Flags, entered: Flags, begin: int, end: int) -> _Window | None:
         o, trace, variant = self._occasions, self._trace, self._variant
@@ -266,7 +306,7 @@ class Windows:
         serve = 2 * n + np.arange(len(serving))
         loads = 2 * n + len(serving) + np.arange(len(boundaries))
         over = 2 * n + len(serving) + len(boundaries)
-        outside = int(trace.sizes[o.item[entered]].sum()) - int(sizes[entered[chosen]].sum())
+        outside = int(self._size[entered].sum()) - int(sizes[entered[chosen]].sum())
         some_free = variant.free_fill and outside < self._capacity
         columns = over + int(some_free)
         objective, low, high = np.zeros(columns), np.zeros(columns), np.ones(columns)
