@@ -56,7 +56,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow --durations=10 $(PYTEST_ARGS)
 
 lint: types
 	$(BIN)/ruff check .
