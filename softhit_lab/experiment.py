@@ -147,9 +147,10 @@ class Sweep:
         for spec in self.policies:
             softhit.make_policy(spec)
         for capacity in self.capacities:
-            for switch_cost in self.switch_costs:
-                trace = self.source.sample(capacity, max(self.steps), switch_cost, self.seeds[0])
-                self._check_on(trace, capacity, switch_cost)
+            for switch_cost in {min(self.switch_costs), max(self.switch_costs)}:
+                for n_steps in {min(self.steps), max(self.steps)}:
+                    trace = self.source.sample(capacity, n_steps, switch_cost, self.seeds[0])
+                    self._check_on(trace, capacity, switch_cost)
 
     def _check_on(self, trace: Trace, capacity: int, switch_cost: Fraction) -> None:
         """Refuse a method or a policy that cannot deal with such a trace."""

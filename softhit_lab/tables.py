@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -31,16 +32,28 @@ class Sheet:
     note: str = ""
 
     def show(self, console: Console, left: bool = False) -> None:
-        """Print the table on a terminal; ``left`` sets every column to the left and folds long ones."""
-        table = Table()
-        for number, name in enumerate(self.head):
-            table.add_column(name, justify="right" if number and not left else "left", no_wrap=not left)
-        for row in self.rows:
-            table.add_row(*row)
+        """Print the table on a terminal; ``left`` sets every column to the left and folds long ones.
+
+        Where the terminal is too narrow the widths of intervals are left out.
+        """
+        table = self._table(self.rows, left)
+        note = self.note
+        wide = console.options.update(width=10_000)
+        if not left and console.measure(table, options=wide).maximum > console.width:
+            table = self._table([tuple(cell.partition(" ±")[0] for cell in row) for row in self.rows], left)
+            note = "; ".join(part for part in note.split("; ") if "±" not in part)
         console.print(self.title, style="bold", markup=False, soft_wrap=True)
         console.print(table)
-        if self.note:
-            console.print(self.note, style="dim", markup=False, soft_wrap=True)
+        if note:
+            console.print(note, style="dim", markup=False, soft_wrap=True)
+
+    def _table(self, rows: Sequence[tuple[str, ...]], left: bool) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for number, name in enumerate(self.head):
+            table.add_column(name, justify="right" if number and not left else "left", no_wrap=not left)
+        for row in rows:
+            table.add_row(*row)
+        return table
 
     def markdown(self) -> str:
         """Return the table as Markdown."""

@@ -1,17 +1,19 @@
 """Aggregation over seeds and the columns of a cell."""
 
+import io
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from softhit.errors import InvalidInput
 from softhit_lab.cells import COLUMNS, derive, read_cells, write_cells
 from softhit_lab.summary import ratio_interval, summarise
-from softhit_lab.tables import show_measure
+from softhit_lab.tables import sheets, show_measure
 
 
 def cell(**changes: Any) -> dict[str, Any]:
@@ -170,3 +172,15 @@ def test_cells_of_another_format_are_refused_by_number(
     monkeypatch.undo()
     with pytest.raises(InvalidInput, match="format 7"):
         read_cells(tmp_path / "c.parquet")
+
+
+@pytest.mark.parametrize(("width", "shown"), [(120, True), (40, False)])
+def test_a_narrow_terminal_loses_the_intervals_and_no_ratio(width: int, shown: bool) -> None:
+    rows = summarise([cell(capacity=k, seed=s, cost_units=90 + s) for k in (2, 4, 8) for s in (0, 1, 2)])
+    console = Console(file=io.StringIO(), width=width)
+    for sheet in sheets(rows):
+        sheet.show(console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert printed.count("3.033") == 3
+    assert ("±" in printed) == shown
+    assert "…" not in printed
