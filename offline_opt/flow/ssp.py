@@ -18,17 +18,6 @@ there, else in 64. Nodes that are not settled yet wait in a radix heap: lists by
 label differs from the current one. Its size does not depend on the range of the labels, and for small
 ranges it is as fast as one bucket per label.
 
-A switching cost with a long fraction (a float drawn at random, say) might overflow even that. Two schedules
-with at most Z insertions trade places only at switching costs whose denominator is at most Z, so the cost
-is then replaced by a short fraction in the same Farey interval of a higher order: every comparison of two
-paths comes out the same, and afterwards potentials are translated back exactly.
-
-Free fill. Let g be the number of items that can collect more than L. If g <= K all of them are held from
-their first use to their last, nothing competes for slots, and with free fill the K largest collectors enter
-for nothing. If g > K, every optimum of the charged fill holds each of these items at some time, hence makes
-at least K insertions, and is optimal for the free fill too: ``OPT_free = OPT_charged - lambda K``, since
-``OPT_free >= OPT_charged - lambda K`` always. So free fill needs no network of its own.
-
 References
 ----------
 .. [1] R. K. Ahuja, T. L. Magnanti, J. B. Orlin, Network Flows, 1993, section 9.7 (successive shortest
@@ -46,65 +35,46 @@ Examples
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from offline_opt.flow.dual import Potentials, dual_bound, slot_prices
-from offline_opt.flow.events import MAX_TOTAL, Events, build_events
-from offline_opt.result import MethodResult, confirm
-from softhit.check import check_int
+from offline_opt.flow import common
+from offline_opt.flow.common import (
+    ALL,
+    ENTER,
+    IN,
+    LEAVE,
+    MAX_LABEL_64,
+    OUT,
+    Flow,
+    FlowResult,
+    Progress,
+    Stays,
+    bit_length,
+    match,
+    short_price,
+    solve_on_events,
+    translate,
+)
+from offline_opt.flow.dual import Potentials
+from offline_opt.flow.events import Events
 from softhit.errors import InvalidInput, NotCertified
-from softhit.exact import check_switch_cost
 from softhit.jit import jit
-from softhit.schedule import Schedule
 from softhit.trace import Trace
 from softhit.variant import Variant
 
-__all__ = ["FlowResult", "solve_ssp"]
+__all__ = ["FlowResult", "by_successive_paths", "solve_ssp"]
 
-# State of an event: held into it, held out of it, may enter, may leave.
-IN, OUT, ENTER, LEAVE = 1, 2, 4, 8
-ALL = IN | OUT | ENTER | LEAVE
 # How a node was reached. A line node: from its left or right neighbour, or from its item node.
 FROM_LEFT, FROM_RIGHT, FROM_ITEM = 0, 1, 2
 # An item node: from its line node, or from the item's previous or next event.
 FROM_LINE, FROM_PREV, FROM_NEXT = 3, 4, 5
 
-# Bounds on label sizes; intermediate values are sums of at most four labels.
-_MAX_LABEL_32 = (1 << 30) - 1
-_MAX_LABEL_64 = MAX_TOTAL
 # Return to Python about this often, so that an interrupt is served.
 _SECONDS_PER_CALL = 0.2
-
-
-# Item, first boundary and last boundary of every stay.
-Stays = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class FlowResult(MethodResult):
-    """A :class:`offline_opt.result.MethodResult` with the flow it comes from.
-
-    Attributes
-    ----------
-    events : Events
-    potentials : Potentials
-        Dual solution on ``events``; :func:`offline_opt.flow.dual.dual_bound` recomputes the bound.
-    gains : tuple of Fraction
-        By how much each further slot lowers the cost under charged fill, non-increasing: the optimum for
-        capacity k is ``base - sum(gains[:k])``. Empty if K slots hold everything worth holding.
-    """
-
-    events: Events = None  # type: ignore[assignment]
-    potentials: Potentials = None  # type: ignore[assignment]
-    gains: tuple[Fraction, ...] = ()
 
 
 @jit
@@ -131,16 +101,6 @@ def _first_path(
     line[m] = line[m - 1]
     parent[2 * m] = FROM_LEFT
     return line[m]
-
-
-@jit
-def _bit_length(x: Any) -> Any:
-    n = 0
-    for shift in (32, 16, 8, 4, 2, 1):
-        if x >> shift:
-            n += shift
-            x >>= shift
-    return n + 1 if x else n
 
 
 @jit
@@ -294,7 +254,7 @@ def _augment(
                             waiting_here += 1
                         else:
                             entry[entries] = w
-                            b = _bit_length(d ^ now)
+                            b = bit_length(d ^ now)
                             after[entries] = heap[b]
                             heap[b] = entries
                             entries += 1
@@ -323,7 +283,7 @@ def _augment(
                             stack[waiting_here] = entry[x]
                             waiting_here += 1
                         elif d > now:
-                            c = _bit_length(d ^ now)
+                            c = bit_length(d ^ now)
                             after[x] = heap[c]
                             heap[c] = x
                         x = y
@@ -341,52 +301,12 @@ def _augment(
     return done, gaining
 
 
-def _stand_in(price: Fraction, order: int) -> Fraction:
-    """Return a short fraction with no fraction of denominator <= ``order`` between it and ``price``.
-
-    >>> _stand_in(Fraction(1, 3), 10), _stand_in(Fraction("0.3333333"), 10)
-    (Fraction(1, 3), Fraction(4, 13))
-    """
-    if price.denominator <= order:
-        return price
-    a, b = math.floor(price), 1
-    c, d = a + 1, 1
-    while b + d <= order:
-        # price lies strictly between a/b and c/d, neighbours of some Farey sequence
-        up = min(math.ceil((price * b - a) / (c - price * d)) - 1, (order - b) // d)
-        a, b = a + up * c, b + up * d
-        down = min(math.ceil((c - price * d) / (price * b - a)) - 1, (order - d) // b)
-        c, d = c + down * a, d + down * b
-        if up == 0 and down == 0:
-            break
-    return Fraction(a + c, b + d)
-
-
-def _translate(labels: NDArray[np.int64], short: Fraction, price: Fraction) -> NDArray[Any]:
-    """Write labels ``alpha q' + beta p'`` for the price p'/q' as ``alpha q + beta p`` for p/q."""
-    p, q = short.numerator, short.denominator
-    beta = labels % q * pow(p, -1, q) % q if q > 1 else labels * 0
-    beta = np.where(beta > q // 2, beta - q, beta)
-    alpha = (labels - beta * p) // q
-    result: NDArray[Any] = alpha.astype(object) * price.denominator + beta.astype(object) * price.numerator
-    return result
-
-
 class _Flow:
     """The residual network of one instance: renumbered, scaled, and ready to augment."""
 
     def __init__(self, events: Events, price: Fraction) -> None:
         m = len(events)
-        self.events, self.price, self.short = events, price, price
-        total = int(events.gain.sum())
-        if total * price.denominator + price.numerator >= _MAX_LABEL_64:
-            # labels and their differences count each insertion a bounded number of times
-            self.short = _stand_in(price, 16 * (int(np.count_nonzero(events.can_enter)) + 1))
-        if total * self.short.denominator + self.short.numerator >= 2 * _MAX_LABEL_64:
-            raise InvalidInput(
-                f"switch_cost is {price} rewards, too fine for these weights and qualities in 64 bits: "
-                "round it, or use a smaller quality_scale"
-            )
+        self.events, self.price, self.short = events, price, short_price(events, price)
         reward = events.reward * self.short.denominator
         self.insertion = self.short.numerator
         line, held = np.empty(m + 1, np.int64), np.empty(m, np.int64)
@@ -397,11 +317,11 @@ class _Flow:
         span = -int(first)
         # every potential lies in [-2 span, max(insertion, largest gain)], every label in [0, span]
         largest = 2 * span + self.insertion + int(events.gain.max()) * self.short.denominator
-        if largest > 2 * _MAX_LABEL_64:
+        if largest > 2 * MAX_LABEL_64:
             raise InvalidInput(
                 "weights and qualities are too large for 64-bit labels: use a smaller quality_scale"
             )
-        kind: type[np.signedinteger[Any]] = np.int32 if largest <= _MAX_LABEL_32 else np.int64
+        kind: type[np.signedinteger[Any]] = np.int32 if largest <= common.MAX_LABEL_32 else np.int64
         self.infinity = int(np.iinfo(kind).max) // 2 + 1
         self.node = np.full((m + 1, 2, 2), self.infinity, kind)
         self.node[:, 0, 1] = line
@@ -415,7 +335,7 @@ class _Flow:
         self.mask = 0 if used.min() == used.max() else -1
         self.reward = (used[:1] if self.mask == 0 else reward).astype(kind)
 
-    def run(self, capacity: int, progress: Callable[[int, int], object] | None) -> None:
+    def run(self, capacity: int, progress: Progress | None) -> None:
         """Send up to ``capacity`` slots."""
         # an arc is relaxed once per search, and a node has at most three arcs into it
         room = 3 * len(self.parent)
@@ -456,14 +376,14 @@ class _Flow:
         """Return what each slot sent gained, in cost."""
         unit = self.events.unit / self.price.denominator
         lengths = (
-            self.lengths if self.short == self.price else _translate(self.lengths, self.short, self.price)
+            self.lengths if self.short == self.price else translate(self.lengths, self.short, self.price)
         )
         return tuple(-int(length) * unit for length in lengths)
 
     def stays(self) -> Stays:
         """Return item, first boundary and last boundary of every stay."""
         kept = self.state[:-1] & (IN | OUT)
-        return _match(self.events, np.flatnonzero(kept == OUT), np.flatnonzero(kept == IN))
+        return match(self.events, np.flatnonzero(kept == OUT), np.flatnonzero(kept == IN))
 
     def potentials(self) -> Potentials:
         """Return the dual solution for the price asked for, counted from the first line node."""
@@ -473,54 +393,19 @@ class _Flow:
         if self.short == self.price:
             return Potentials(line, held, self.insertion, self.short.denominator)
         return Potentials(
-            _translate(line, self.short, self.price),
-            _translate(held, self.short, self.price),
+            translate(line, self.short, self.price),
+            translate(held, self.short, self.price),
             self.price.numerator,
             self.price.denominator,
         )
 
 
-def _match(events: Events, start: NDArray[Any], end: NDArray[Any]) -> Stays:
-    """Pair the stays' starting and ending events; in time order within each item they alternate."""
-    start = start[np.argsort(events.item[start], kind="stable")]
-    end = end[np.argsort(events.item[end], kind="stable")]
-    return events.item[start], events.boundary[start], events.boundary[end]
-
-
-def _schedule(events: Events, stays: Stays) -> Schedule:
-    item, first, last = stays
-    n_steps = events.n_steps
-    if events.serves_first:
-        first, last = first - 1, last - 1
-    return Schedule.from_intervals(n_steps, item, first, np.minimum(last, n_steps))
-
-
-def _uncontested(
-    events: Events, capacity: int, price: Fraction, free: bool
-) -> tuple[Fraction, Stays, Events, Potentials]:
-    """Hold what is worth holding from its first use to its last; at most ``capacity`` items are."""
-    gain = events.gain
-    best = np.lexsort((np.arange(len(gain)), -gain))[:capacity]
-    mu = price
-    if free:
-        mu = min(price, Fraction(int(gain[best[-1]]) if len(best) == capacity else 0))
-    chosen = np.zeros(len(gain), bool)
-    chosen[best] = gain[best] > (0 if free else min(int(price), MAX_TOTAL))
-    mine = chosen[events.item]
-    stays = _match(events, np.flatnonzero(mine & (events.prev < 0)), np.flatnonzero(mine & (events.next < 0)))
-    worth = events.worth(mu)
-    exact = int(gain.sum()) * mu.denominator + mu.numerator < _MAX_LABEL_64
-    reward = worth.reward.astype(np.int64 if exact else object) * mu.denominator
-    # an item repays its insertion event by event; what it collects beyond that is surplus
-    order = np.argsort(worth.item, kind="stable")
-    before = np.cumsum(reward[order]) - reward[order]
-    first = np.searchsorted(worth.item[order], worth.item[order])
-    held = np.empty_like(reward)
-    held[order] = np.maximum(mu.numerator - (before - before[first]), 0)
-    line = np.zeros(len(worth) + 1, reward.dtype)
-    paid = Fraction(0) if free else price * len(stays[0])
-    objective = events.base - (int(gain[chosen].sum()) - paid) * events.unit
-    return objective, stays, worth, Potentials(line, held, mu.numerator, mu.denominator)
+def by_successive_paths(events: Events, price: Fraction, slots: int, progress: Progress | None) -> Flow:
+    """Solve contested events; ``progress`` counts slots."""
+    flow = _Flow(events, price)
+    flow.run(slots, progress)
+    gains = flow.gains()
+    return Flow("ssp", sum(gains, Fraction(0)), flow.stays(), flow.potentials(), gains)
 
 
 def solve_ssp(
@@ -528,7 +413,7 @@ def solve_ssp(
     capacity: int,
     switch_cost: Any,
     variant: Variant | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> FlowResult:
     """Return an optimal schedule of a hard trace with unit sizes, and prices that prove it optimal.
 
@@ -559,6 +444,7 @@ def solve_ssp(
     Notes
     -----
     Time is about K searches of at most 2M nodes each, M <= 2T events; memory about 100 bytes an event.
+    :func:`offline_opt.flow.sweep.solve_sweep` is faster on most traces, but tells no gains of single slots.
 
     Examples
     --------
@@ -568,31 +454,8 @@ def solve_ssp(
     >>> float(cost(best.schedule, trace, 1, 0))
     4.0
     """
-    variant = variant or Variant()
-    slots = check_int("capacity", capacity, low=1)
-    lam = check_switch_cost(switch_cost)
-    events = build_events(trace, variant)
-    price = lam / events.unit
-    gains: tuple[Fraction, ...] = ()
-    if np.count_nonzero(events.gain > min(int(price), MAX_TOTAL)) <= slots:
-        objective, stays, worth, potentials = _uncontested(events, slots, price, variant.free_fill)
-    else:
-        worth = events.worth(price)
-        flow = _Flow(worth, price)
-        flow.run(slots, progress)
-        stays, potentials, gains = flow.stays(), flow.potentials(), flow.gains()
-        objective = events.base - sum(gains) - (lam * slots if variant.free_fill else 0)
-    result = FlowResult(
-        method="ssp",
-        schedule=_schedule(events, stays),
-        objective=objective,
-        lower_bound=dual_bound(worth, potentials, slots, lam, variant),
-        prices=slot_prices(worth, potentials),
-        events=worth,
-        potentials=potentials,
-        gains=gains,
-    )
-    confirm(result, trace, slots, lam, variant)
-    if result.lower_bound != objective:
-        raise NotCertified(f"ssp: value {objective}, but its prices prove {result.lower_bound} only")
-    return result
+
+    def contested(events: Events, price: Fraction, slots: int) -> Flow:
+        return by_successive_paths(events, price, slots, progress)
+
+    return solve_on_events("ssp", contested, trace, capacity, switch_cost, variant)
