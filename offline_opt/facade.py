@@ -49,8 +49,8 @@ AUTO_CELLS = 1 << 24
 """Up to this many states x steps ``auto`` prefers the dynamic programme."""
 AUTO_ENTRIES = 10_000
 """Beyond this many entries ``auto`` does not try branch and bound: it hardly improves anything there."""
-AUTO_LP = 30_000
-"""Beyond this many entries ``auto`` does not solve the LP relaxation, which takes minutes there."""
+AUTO_LP = 10_000
+"""Beyond this many entries ``auto`` takes prices by ascent, as good as the LP relaxation and sooner there."""
 
 _STARTS = ("lru", "lfu", "gated_lru", "fifo")
 
@@ -377,7 +377,6 @@ def _bracket(problem: Problem, clock: _Clock, branch: bool, name: str, reason: s
             *_parts(problem),
             time_limit=clock.left(),
             max_nodes=clock.nodes,
-            start=schedule,
             progress=tell if say is not None else None,
         )
         stop = {"time limit": "time", "node limit": "iterations"}.get(out.stop, out.stop)
@@ -406,6 +405,30 @@ def _run_milp(problem: Problem, clock: _Clock) -> OptResult:
 def _run_relaxation(problem: Problem, clock: _Clock) -> OptResult:
     reason = "LP relaxation against heuristic schedules"
     return _bracket(problem, clock, False, "relaxation", reason)
+
+
+def _run_lagrangian(problem: Problem, clock: _Clock) -> OptResult:
+    from offline_opt.soft.lagrangian import bracket
+
+    def tell(low: float, high: float, gap: float, iteration: int, seconds: float) -> None:
+        if clock.say is not None:
+            clock.say(
+                f"lagrangian: iteration {iteration}, {low:.6g} <= OPT <= {high:.6g}, gap {100 * gap:.3g} %"
+            )
+
+    found = bracket(*_parts(problem), time_limit=clock.left(), progress=None if clock.say is None else tell)
+    source = "the floor F" if found.prices is None else "prices by ascent on the Lagrangian dual, in integers"
+    return _answer(
+        problem,
+        found.schedule,
+        found.cost,
+        found.lower_bound,
+        found.prices,
+        found.stop,
+        "lagrangian",
+        "prices by ascent, and schedules improved by slots and windows",
+        (f"lower bound: {source}; {found.iterations} iterations", *found.notes),
+    )
 
 
 def _run_floor(problem: Problem, clock: _Clock) -> OptResult:
@@ -465,6 +488,13 @@ METHODS: dict[str, Method] = {
             _run_relaxation,
         ),
         Method(
+            "lagrangian",
+            "a band with a proved lower bound near the LP relaxation's, and narrow for best and mean_topk",
+            "anything of any size",
+            lambda p: None,
+            _run_lagrangian,
+        ),
+        Method(
             "floor",
             "a band from the floor F to heuristic schedules; wide",
             "anything",
@@ -518,7 +548,7 @@ def _choose(problem: Problem) -> tuple[str, Method]:
     if len(trace.items) <= AUTO_LP:
         why = METHODS["milp"].applies(problem) or f"{len(trace.items)} entries are too many for it"
         return f"; no branch and bound: {why}", METHODS["relaxation"]
-    return f"; no LP: {len(trace.items)} entries are too many for auto", METHODS["floor"]
+    return f"; no LP: {len(trace.items)} entries, beyond auto's {AUTO_LP}", METHODS["lagrangian"]
 
 
 def solve(
@@ -543,13 +573,14 @@ def solve(
     method : str
         A name in :data:`METHODS`, or ``auto``: flow for hard hits, contraction for classes, the dynamic
         programme for few items, then branch and bound, else the LP relaxation with heuristics, else the
-        floor with heuristics.
+        Lagrangian bracket with a fixed number of iterations.
     time_limit : float, optional
         Seconds, >= 0; with a limit the answer depends on the machine. Methods that cannot stop in time
         (``dp`` and the peers) ignore it. Without one, ``auto`` gives branch and bound a limit of nodes
         (:data:`AUTO_WORK`), while ``milp`` by name runs to its end.
     progress : callable, optional
-        Called now and then with a line of text.
+        Called now and then with a line of text. Ctrl-C in ``lagrangian`` ends the run with the bracket so
+        far.
 
     Returns
     -------

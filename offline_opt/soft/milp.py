@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from offline_opt.result import Prices
 from offline_opt.soft.bound import cost_grid, lower_bound, round_up, rounded_prices
-from offline_opt.soft.occasions import Occasions, find_occasions, flags_of, schedule_of
+from offline_opt.soft.occasions import Occasions, find_occasions, schedule_of
 from softhit.check import check_int
 from softhit.cost import cost
 from softhit.errors import InvalidInput, InvalidSchedule
@@ -393,11 +393,13 @@ def run_highs(
     relaxed: bool,
     time_limit: float | None = None,
     gap: float = 0.0,
-    start: Floats | None = None,
     progress: Progress | None = None,
     max_nodes: int | None = None,
 ) -> Answer:
     """Run HiGHS, on one thread, and report what it says. The only place that talks to a solver.
+
+    There is no way to pass a point to begin with: HiGHS 1.16 maps it to the presolved programme even where
+    presolve has cut it off, and then returns it as optimal with a value that is not its own, nor the optimum.
 
     Parameters
     ----------
@@ -405,8 +407,6 @@ def run_highs(
         Drop integrality.
     gap : float
         Absolute gap at which branch and bound may stop and call its point optimal.
-    start : float64[columns], optional
-        A feasible point to begin with.
     progress : callable, optional
         Called now and then with (seconds, best objective, bound).
     """
@@ -439,10 +439,6 @@ def run_highs(
         lp.integrality_ = [kinds[int(flag)] for flag in programme.integer]
     if solver.passModel(lp) == highspy.HighsStatus.kError:
         return Answer("model error", None, math.nan, -math.inf)
-    if start is not None and not relaxed:
-        solution = highspy.HighsSolution()
-        solution.col_value = start.tolist()
-        solver.setSolution(solution)
     if progress is not None and not relaxed:
         report = progress
 
@@ -572,7 +568,6 @@ def branch_and_bound(
     switch_cost: Any,
     variant: Variant | None = None,
     time_limit: float | None = None,
-    start: Schedule | None = None,
     progress: Progress | None = None,
     max_nodes: int | None = None,
     programme: Programme | None = None,
@@ -583,8 +578,6 @@ def branch_and_bound(
     ----------
     time_limit : float, optional
         Seconds; default none.
-    start : Schedule, optional
-        A valid schedule to begin with.
     progress : callable, optional
         Called now and then with (seconds, best cost, lower bound).
     max_nodes : int, optional
@@ -606,13 +599,11 @@ def branch_and_bound(
     if not len(p.occasions):
         price = cost(empty, trace, capacity, lam, variant)
         return Branching(empty, price, price.fraction, "optimal")
-    begin = None if start is None else _point_of(p, start, trace, variant)
     answer = run_highs(
         p,
         relaxed=False,
         time_limit=time_limit,
         gap=float(grid) / 2,
-        start=begin,
         progress=progress,
         max_nodes=max_nodes,
     )
@@ -647,13 +638,3 @@ def check_answer(
     elif bound is not None and bound > found.fraction:
         rejected = f"the solver's lower bound {answer.bound!r} exceeds {float(found)!r}, its schedule's cost"
     return Branching(schedule, found, None if rejected else bound, answer.stop, rejected)
-
-
-def _point_of(p: Programme, schedule: Schedule, trace: Trace, variant: Variant) -> Floats | None:
-    """The columns keep and take of a schedule; HiGHS completes the rest."""
-    held, entered = flags_of(p.occasions, schedule)
-    point = np.full(len(p.objective), np.nan)
-    n = len(p.occasions)
-    point[:n] = held & ~entered
-    point[n : 2 * n] = entered
-    return point

@@ -171,7 +171,6 @@ class _Window:
     chosen: NDArray[np.int64]
     door: NDArray[np.int64]
     charged: Flags
-    start: NDArray[np.float64]
 
 
 class Windows:
@@ -236,7 +235,6 @@ class Windows:
             window.programme,
             relaxed=False,
             gap=gap,
-            start=window.start,
             max_nodes=max_nodes,
             time_limit=time_limit,
         )
@@ -363,9 +361,6 @@ class Windows:
 
         integer = np.zeros(columns, np.bool_)
         integer[: 2 * n] = True
-        start = np.full(columns, np.nan)
-        start[keep] = held[chosen] & ~(entered[chosen] & ~charged)
-        start[take] = entered[chosen] & ~charged
         row_low, row_high = rows.bounds()
         programme = Linear(
             matrix=rows.matrix(columns),
@@ -377,4 +372,4 @@ class Windows:
             high=high,
             integer=integer,
         )
-        return _Window(programme, chosen, door, charged, start)
+        return _Window(programme, chosen, door, charged)

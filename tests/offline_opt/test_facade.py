@@ -68,12 +68,16 @@ class TestTheChoice:
         assert "no branch and bound: 3" in answer.reason
         assert answer.kind in ("band", "exact")
 
-    def test_too_many_entries_for_the_lp_leave_the_floor(self, monkeypatch):
+    def test_too_many_entries_for_the_lp_leave_ascent(self, monkeypatch):
         monkeypatch.setattr("offline_opt.facade.AUTO_ENTRIES", 100)
         monkeypatch.setattr("offline_opt.facade.AUTO_LP", 200)
         answer = solve(medium(), 3, 1)
-        assert (answer.method, answer.kind) == ("floor", "band")
+        assert answer.method == "lagrangian"
+        assert answer.certificate is not None
+        floor = solve(medium(), 3, 1, method="floor")
+        assert floor.lower_bound < answer.lower_bound
         assert answer.lower_bound <= solve(medium(), 3, 1, method="relaxation").lower_bound
+        assert answer.cost.fraction <= floor.cost.fraction
 
     def test_without_a_time_limit_auto_counts_nodes_and_not_seconds(self, monkeypatch):
         asked = []
