@@ -3,6 +3,7 @@
 #   make demo [DATA=path]   a first run from nothing: policies against the optimum, into results/demo
 #   make test               the tests without their slow part; examples in docstrings and docs are tests too
 #   make slow               the slow part
+#   make mutants            faults put into solvers and checkers by hand: is each one noticed?
 #   make lint               ruff and mypy
 #   make wheel              build the wheel and try it in a fresh environment elsewhere
 #   make bench              speed against what one would otherwise use; BENCH_ARGS="--fast --only optimum"
@@ -12,7 +13,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test slow lint types wheel bench figures proofs clean
+.PHONY: help venv demo test slow mutants lint types wheel bench figures proofs clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,6 +21,8 @@ PACKAGES := softhit offline_opt adversaries theory softhit_lab
 # One process by default; `make test PYTEST_ARGS="-n 2"` or a file name narrows or widens it.
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+# -j 2 for two processes, -k TEXT for faults whose id or file contains it.
+MUTANTS_ARGS ?=
 DATA ?=
 
 # The first interpreter that is new enough; PYTHON=... overrides.
@@ -57,6 +60,9 @@ test: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow --durations=10 $(PYTEST_ARGS)
+
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 lint: types
 	$(BIN)/ruff check .

@@ -294,6 +294,25 @@ class TestLargeNumbers:
                     assert low == trace.total_weight - total * prices.unit
                 assert check_certificate(certificate, trace).proved
 
+    @pytest.mark.parametrize("bits", range(20, 36))
+    def test_on_both_sides_of_64_bits(self, bits):
+        # units that take the largest sum past 2**58, 2**59, ... 2**64
+        rng = np.random.default_rng(bits)
+        quality = rng.integers(0, 5, (6, 3)) / 4
+        trace = from_arrays(quality, rng.integers(0, 3, 6), weight=rng.integers(1, 4, 6) * 2**20)
+        prices = draw_prices(rng, trace, Fraction(1), Variant())
+        prices = replace(prices, slot=prices.slot * 2**20, serve=prices.serve * 2**20)
+        finer = Prices(
+            prices.slot * 2**bits // 3,
+            prices.serve * 2**bits // 3,
+            prices.entry * 2**bits // 3,
+            prices.unit / 2**bits,
+        )
+        certificate = make_certificate(trace, 2, 1, Variant(), None, finer)
+        total = sum(value_by_enumeration(trace, 2, Variant(), finer, i) for i in range(3))
+        total += sum(finer.serve.tolist()) + 2 * sum(finer.slot.tolist()) + 2 * finer.entry
+        assert proved(certificate, trace)[0] == trace.total_weight - total * finer.unit
+
     def test_a_capacity_of_any_size(self):
         trace = from_requests([0, 1, 0, 1])
         everything = Schedule.from_events(4, [], [], [0, 1], [0, 1])
@@ -471,6 +490,14 @@ class TestMaking:
         v = Variant(aggregator="coverage", top_k=1)
         with pytest.raises(NotCertified, match="credit is above the weight"):
             make_certificate(trace, 1, 1, v, None, Prices(zero, zero, 0, Fraction(1), zero + 2))
+
+    def test_takes_a_schedule_that_drops_an_item_and_loads_it_again_in_one_step(self):
+        trace = from_requests([0, 0, 0])
+        again = Schedule.from_events(3, [1], [0], [0, 1], [0, 0])
+        certificate = make_certificate(trace, 1, "1/2", None, again)
+        assert certificate.upper_bound == 1 + Fraction(1, 2)
+        assert check_certificate(certificate, trace).proved
+        assert Certificate.from_bytes(certificate.to_bytes()).schedule == again
 
     def test_refuses_a_schedule_that_breaks_a_rule(self):
         trace = from_requests([0, 1, 0, 1])

@@ -193,6 +193,15 @@ class TestEachFieldAlone:
         contents = replace(contents_of(certificate), grid=Fraction(1, 2))
         assert check_certificate(encode(contents), trace).proved
 
+    def test_a_grid_that_only_a_charged_fill_keeps_to_is_rejected(self):
+        # both items have size 2; of the 4 units that enter 3 are free, so a swap costs 1/2
+        trace = from_arrays([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0, 1, -1], sizes=[2, 2])
+        contents = contents_of(make_certificate(trace, 3, "1/2", Variant(fill="free")))
+        verdict = check_certificate(encode(replace(contents, grid=Fraction(1))), trace)
+        assert verdict.reason == "not all costs are multiples of the grid"
+        contents = contents_of(make_certificate(trace, 3, "1/2", Variant(fill="charged")))
+        assert check_certificate(encode(replace(contents, grid=Fraction(1))), trace).proved
+
     def test_a_credit_above_its_weight_is_rejected(self):
         trace, certificate = soft_example("coverage")
         contents = contents_of(certificate)

@@ -11,7 +11,7 @@ from offline_opt.result import Prices
 from offline_opt.soft.bound import cost_grid, lower_bound, round_up, rounded_prices
 from offline_opt.soft.lp_cvxpy import lp_value
 from offline_opt.soft.milp import relax
-from softhit import InvalidInput, Variant, cost, floor_units, from_requests
+from softhit import InvalidInput, Schedule, Variant, cost, floor_units, from_arrays, from_requests
 from softhit.retrieval import utility_scale
 
 VARIANTS = [
@@ -150,6 +150,25 @@ def test_every_cost_is_a_multiple_of_the_cost_grid(kind):
             assert price == 0 if grid == 0 else (price / grid).denominator == 1
         finer += grid > Fraction(1, 10_000 * lam.denominator)
     assert finer > 5
+
+
+def test_what_a_free_fill_leaves_to_pay_is_a_multiple_of_the_cost_grid_too():
+    # both items have size 2; of the 4 units that enter 3 are free, so a swap costs 1/2 and not 0 or 1
+    trace = from_arrays([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], arrivals=[0, 1, -1], sizes=[2, 2])
+    swap = Schedule.from_events(3, [1], [0], [0, 1], [0, 1])
+    price = cost(swap, trace, 3, "1/2").fraction
+    assert price == Fraction(3, 2)
+    assert price % cost_grid(trace, 3, Fraction(1, 2), Variant()) == 0
+
+
+@pytest.mark.parametrize("grid", [Fraction(1, 3), Fraction(7, 30_000), Fraction(10**20, 3), Fraction(5)])
+def test_a_bound_is_rounded_up_exactly(grid):
+    sliver = Fraction(1, 10**40)
+    for n in (0, 1, 3, 49, 10**17 + 1):
+        assert round_up(n * grid, grid) == n * grid
+        assert round_up(n * grid - sliver, grid) == n * grid
+        assert round_up(n * grid + sliver, grid) == (n + 1) * grid
+    assert round_up(sliver, Fraction(0)) == sliver
 
 
 class TestPricesThatMustBeRefused:

@@ -86,6 +86,19 @@ class TestRules:
         assert refused(events, trace, 4).item == 1
         assert refused(events, trace, 2).item == 0
 
+    def test_what_leaves_gives_back_its_size_no_more_and_no_less(self) -> None:
+        trace = from_arrays(np.eye(3), arrivals=[0, 1, 2], sizes=[3, 2, 2])
+        swap = ([1], [0], [0, 1], [0, 1])
+        verify(Schedule.from_events(3, *swap), trace, 3)
+        assert refused(([1], [0], [0, 1, 2], [0, 1, 2]), trace, 3).item == 2
+        verify(Schedule.from_events(3, [1, 2], [0, 1], [0, 1, 2], [0, 1, 2]), trace, 3)
+
+    def test_nothing_enters_where_nothing_arrives(self) -> None:
+        trace = from_requests([0, 1, 0], arrivals=[0, -1, 1])
+        error = refused(([], [], [1], [1]), trace)
+        assert (error.step, error.item) == (1, 1)
+        assert error.rule == "only the arrival of the step may enter (stream)"
+
     def test_the_number_of_steps_must_be_that_of_the_trace(self) -> None:
         with pytest.raises(InvalidInput, match="the schedule has 4 steps, the trace 5"):
             verify(Schedule.from_events(4, [], [], [], []), TRACE, 2)
