@@ -23,7 +23,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -61,12 +61,22 @@ CHECKS = 16
 """How often during an ascent the prices are rounded and evaluated in integers."""
 PROMISING = 0.1
 """Occasions that the ascent held in at least this part of its later iterations may be held in windows."""
-WINDOW = 600
-"""Promising occasions per window."""
+SURE = 0.97
+"""Where a held item stays on that the ascent held in this part of its later iterations, the first round keeps
+it, which makes the windows longer; the others decide on it too."""
+WINDOW, FIRST_WINDOW, SIZED_WINDOW = 600, 300, 60
+"""Occasions to decide per window: in general, in the first round, and where items have sizes (knapsacks are
+harder)."""
 WINDOW_NODES = 20
 """Nodes of the branch and bound of one window."""
 WINDOW_GAP = 2e-4
 """Gap at which the branch and bound of one window stops, as a part of the window's share of the cost."""
+SHAKES = 30
+"""How often a schedule of promising occasions is loosened by slot prices and made tight again."""
+LEAST_SHAKE, MOST_SHAKE = 0.5, 1.2
+"""Slot prices are scaled by a factor between these."""
+SHAKE_SWEEPS = 3
+"""Sweeps over all items with the slot prices charged, as many without, and as many over all slots."""
 SWEEPS = 8
 """Sweeps over all slots before and after the windows."""
 RESUMED_PACE = 0.01
@@ -231,13 +241,12 @@ class _Run:
         if self.left() == 0.0:
             raise _Stop("time")
 
-    def offer(self, schedule: Schedule) -> bool:
-        """Price a schedule and keep it if it is the cheapest."""
+    def offer(self, schedule: Schedule) -> Fraction:
+        """Price a schedule, keep it if it is the cheapest, and return its cost."""
         priced = cost(schedule, *self.problem)
         if self.best is None or priced.fraction < self.best[0].fraction:
             self.best = (priced, schedule)
-            return True
-        return False
+        return priced.fraction
 
     def prove(self) -> None:
         """Evaluate the best prices in integers."""
@@ -259,7 +268,7 @@ class _Run:
         self.prove()
         self.tick()
 
-    def climb(self, iterations: int, pace: float) -> None:
+    def climb(self, iterations: int, pace: float, rng: np.random.Generator) -> None:
         """Raise the prices; look at the choices once, so that an early end has a fair schedule."""
         tried = False
         for j in range(iterations):
@@ -274,21 +283,65 @@ class _Run:
                 self.prove()
                 if done >= 0.6 and not tried:
                     tried = True
-                    self.round()
+                    self.shake(rng, 1)
                 self.tick()
         self.prove()
         self.tick()
 
-    def guided(self, start: Schedule) -> Schedule:
-        return improve(
-            start, *self.problem, time_limit=self.left(), occasions=self.occasions, prices=self.prices
+    def promising(self) -> Trace:
+        """The trace with nothing but the entries that the ascent found worth holding."""
+        trace = self.problem[0]
+        kept = np.zeros(len(trace.items), np.bool_)
+        kept[self.occasions.entry] = self.ascent.share > PROMISING
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+        return replace(
+            trace,
+            indptr=before[trace.indptr],
+            items=trace.items[kept],
+            quality=trace.quality[kept],
+            ranks=None if trace.ranks is None else trace.ranks[kept],
+            query_vectors=None,
+            item_vectors=None,
         )
 
-    def round(self) -> None:
-        """Turn the averaged choices into a schedule."""
-        trace, capacity = self.problem[:2]
-        self.offer(self.guided(round_point(self.occasions, self.ascent.share, trace, capacity)))
-        self.tick()
+    def shake(self, rng: np.random.Generator, turns: int) -> None:
+        """Turn the averaged choices into a schedule, and search around it.
+
+        Where the slot prices are charged, items leave that are not worth them; what then enters again, item
+        by item and slot by slot, is often better. Only promising entries are looked at, which is faster, and
+        better: the others tempt.
+        """
+        trace, capacity, _, variant = self.problem
+        prices = self.ascent.prices()
+        problem = (self.promising(), *self.problem[1:])
+        occasions = find_occasions(problem[0], capacity, variant)
+        now = round_point(self.occasions, self.ascent.share, trace, capacity)
+        slots = Slots(now, *problem, occasions) if trace.structure.unit_sizes else None
+        lowest: Fraction | None = None
+        for turn in range(turns):
+            factor = rng.uniform(LEAST_SHAKE, MOST_SHAKE) if turn else 1.0
+            charged = replace(prices, slot=(prices.slot * factor).astype(np.int64))
+            found = improve(
+                now,
+                *problem,
+                time_limit=self.left(),
+                max_sweeps=SHAKE_SWEEPS,
+                occasions=occasions,
+                prices=charged,
+            )
+            if slots is not None:
+                slots.load(found)
+                for _ in range(SHAKE_SWEEPS):
+                    if not slots.sweep(rng, self.late):
+                        break
+                found = slots.schedule()
+            priced = self.offer(found)
+            if lowest is None or priced <= lowest:
+                now, lowest = found, priced
+            self.tick()
+
+    def late(self) -> bool:
+        return self.left() == 0.0
 
     def reslot(self, rng: np.random.Generator) -> None:
         """Improve the best schedule slot by slot, or item by item if items have sizes."""
@@ -298,13 +351,9 @@ class _Run:
             self.tick()
             return
         slots = Slots(self.best[1], *self.problem, self.occasions)
-
-        def late() -> bool:
-            return self.left() == 0.0
-
         for _ in range(SWEEPS):
             try:
-                gain = slots.sweep(rng, late)
+                gain = slots.sweep(rng, self.late)
             finally:
                 self.offer(slots.schedule())
             self.tick()
@@ -315,10 +364,14 @@ class _Run:
         """Solve one window after the other; the cuts move with each turn."""
         assert self.best is not None
         n_steps = self.problem[0].n_steps
-        promising = self.ascent.share > PROMISING
-        tool = windows.Windows(*self.problem, self.occasions, promising)
+        share = self.ascent.share
+        sure = share > SURE if turn == 0 else None
+        size = WINDOW if turn else FIRST_WINDOW
+        if not self.problem[0].structure.unit_sizes:
+            size = SIZED_WINDOW
+        tool = windows.Windows(*self.problem, self.occasions, share > PROMISING, sure)
         held, entered = flags_of(self.occasions, self.best[1])
-        cuts = tool.cuts(held, WINDOW, turn / 2)
+        cuts = tool.cuts(held, size, turn / 2)
         total = float(self.best[0])
         changed = 0
         try:
@@ -328,7 +381,7 @@ class _Run:
                 if found is not None:
                     held, entered = found
                     changed += 1
-                if changed == 16 or (changed and self.progress is not None) or self.left() == 0.0:
+                if changed == 16 or self.left() == 0.0:
                     changed = 0
                     self.offer(schedule_of(self.occasions, n_steps, held, entered))
                     self.tick()
@@ -344,8 +397,8 @@ class _Run:
             self.notes.append(f"no windows: {why}")
         try:
             self.begin(state)
-            self.climb(iterations, PACE if state is None else RESUMED_PACE)
-            self.round()
+            self.climb(iterations, PACE if state is None else RESUMED_PACE, rng)
+            self.shake(rng, SHAKES)
             self.reslot(rng)
             turn = 0
             while self.limit is not None or turn < rounds:
@@ -375,7 +428,7 @@ def bracket(
     switch_cost: Any,
     variant: Variant | None = None,
     iterations: int | None = None,
-    rounds: int = 2,
+    rounds: int = 3,
     gap: float = 0.0,
     time_limit: float | None = None,
     progress: Progress | None = None,

@@ -1,0 +1,437 @@
+"""The bracket at scale: its bounds against truth, its prices against the LP, and how it stops and goes on."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from offline_opt import dp, instances
+from offline_opt.certificate import certify, check_certificate
+from offline_opt.facade import solve
+from offline_opt.soft import lagrangian
+from offline_opt.soft.ascent import Ascent
+from offline_opt.soft.bound import lower_bound
+from offline_opt.soft.lagrangian import State, bracket, default_iterations
+from offline_opt.soft.milp import relax
+from offline_opt.soft.occasions import find_occasions, flags_of, schedule_of
+from offline_opt.soft.slots import Slots, reslot
+from offline_opt.soft.windows import Windows
+from softhit import InvalidInput, Schedule, Variant, cost, from_arrays, from_requests, simulate, verify
+
+VARIANTS = [
+    Variant(order, availability, fill, aggregator, k)
+    for order in ("serve_then_update", "update_then_serve")
+    for availability in ("stream", "pool")
+    for fill in ("free", "charged")
+    for aggregator, k in (("best", 1), ("mean_topk", 2), ("coverage", 2))
+]
+LINEAR = [v for v in VARIANTS if v.aggregator != "coverage"]
+
+
+def random_problems(kind, seed, per_variant, variants=VARIANTS, **size):
+    rng = np.random.default_rng([seed, len(kind)])
+    for variant in variants:
+        for _ in range(per_variant):
+            yield (*instances.random_instance(rng, kind, **size), variant)
+
+
+def topics(seed, steps=300, items=60, per_row=8, sizes=False, weights=False):
+    """Queries about drifting topics: a smaller sibling of the benchmark's trace."""
+    rng = np.random.default_rng(seed)
+    topic = np.arange(items) % (items // per_row)
+    level = rng.random(items)
+    popular = 1 / np.arange(1, items // per_row + 1)
+    quality = np.zeros((steps, items))
+    arrivals = np.zeros(steps, int)
+    for half in np.array_split(np.arange(steps), 3):
+        order = rng.permutation(items // per_row)
+        asked = order[rng.choice(len(order), len(half), p=popular / popular.sum())]
+        for t, c in zip(half.tolist(), asked.tolist(), strict=True):
+            mine = np.flatnonzero(topic == c)
+            quality[t, mine] = np.clip(level[mine] + 0.3 * rng.normal(size=len(mine)), 0, 1).round(3)
+            arrivals[t] = rng.choice(mine)
+    return from_arrays(
+        quality,
+        arrivals,
+        weight=rng.integers(0, 4, steps) if weights else None,
+        sizes=rng.integers(1, 6, items) if sizes else None,
+    )
+
+
+class Dual:
+    """The Lagrangian by a programme over all steps, in floats, with nothing compressed."""
+
+    def __init__(self, trace, capacity, lam, variant, ascent):
+        self.trace, self.capacity, self.variant = trace, capacity, variant
+        self.serve, self.slot = ascent.serve.copy(), ascent.slot.copy()
+        self.credit, self.entry = ascent.credit.copy(), float(ascent.entry[0])
+        self.scale = trace.quality_scale * (variant.top_k if variant.aggregator == "mean_topk" else 1)
+
+    def value(self):
+        v = self.variant
+        total = self.credit.sum() - v.top_k * self.serve.sum() - self.capacity * self.slot.sum()
+        total -= self.capacity * self.entry * v.free_fill
+        return total - sum(self.earned(item) for item in range(self.trace.n_items))
+
+    def earned(self, item):
+        trace, size = self.trace, int(self.trace.sizes[item])
+        out, inside = 0.0, -np.inf
+        for t in range(trace.n_steps if size <= self.capacity else 0):
+            source = t - 1 if self.variant.serves_first else t
+            may = source >= 0 and (not self.variant.stream or trace.arrivals[source] == item)
+            fresh = out - size * self.entry if may else -np.inf
+            out, inside = max(out, inside), max(inside, fresh)
+            items, units = trace.row(t)
+            quality = units[items == item].sum() / self.scale
+            inside += max(0.0, self.credit[t] * quality - self.serve[t]) - size * self.slot[t]
+        return max(out, inside)
+
+
+def some_prices(ascent, lam, trace, rng):
+    """Put the ascent at prices without a thought behind them."""
+    n = trace.n_steps
+    ascent.serve[:] = rng.random(n) * trace.weight * (rng.random(n) < 0.5)
+    ascent.slot[:] = rng.random(n) * rng.choice([0.02, 0.1, 0.5]) * (rng.random(n) < 0.7)
+    ascent.entry[:] = float(lam) * (rng.random() if ascent._free else 1.0)
+    if ascent._covered:
+        ascent.credit[:] = rng.random(n) * trace.weight
+
+
+def slope_of(ascent, capacity, variant):
+    """The supergradient that one evaluation leaves behind."""
+    load = np.cumsum(ascent._load)[:-1]
+    return ascent._served - variant.top_k, load - capacity, 1.0 - ascent._offered
+
+
+@pytest.mark.parametrize("kind", ["soft", "scored", "sized", "hard"])
+def test_the_value_is_that_of_a_programme_over_all_steps_and_the_slope_a_supergradient(kind):
+    rng = np.random.default_rng(1)
+    shifted = 0
+    for problem in random_problems(kind, 1, 4):
+        trace, capacity, lam, variant = problem
+        occasions = find_occasions(trace, capacity, variant)
+        here = Ascent(*problem, occasions)
+        some_prices(here, lam, trace, rng)
+        plain = Dual(*problem, here)
+        here.step(0.0)
+        assert here.value == pytest.approx(plain.value(), abs=1e-5)
+        serve, slot, credit = slope_of(here, capacity, variant)
+        for _ in range(3):
+            there = Ascent(*problem, occasions)
+            some_prices(there, lam, trace, rng)
+            there.entry[:] = here.entry
+            moved = np.dot(serve, there.serve - plain.serve) + np.dot(credit, there.credit - plain.credit)
+            gains = [moved + np.dot(s, there.slot - plain.slot) for s in (slot, np.roll(slot, 1))]
+            value = Dual(*problem, there).value()
+            assert value <= here.value + gains[0] + 1e-5
+            # a load that is one step late would be noticed
+            shifted += value > here.value + gains[1] + 1e-5
+    assert shifted > 5
+
+
+@pytest.mark.parametrize("kind", ["soft", "scored", "sized", "hard"])
+def test_the_bracket_holds_the_optimum_in_every_variant(kind):
+    exact = total = 0
+    for problem in random_problems(kind, 2, 3):
+        optimum = cost(dp.best_schedule(*problem), *problem).fraction
+        found = bracket(*problem, iterations=300, rounds=1)
+        assert found.lower_bound <= optimum <= found.cost.fraction
+        assert cost(found.schedule, *problem) == found.cost
+        if found.prices is not None:
+            assert lower_bound(*problem, found.prices) <= found.lower_bound
+        assert (found.stop == "optimal") == (found.lower_bound == found.cost.fraction)
+        exact += found.cost.fraction == optimum
+        total += 1
+    assert exact > 0.9 * total
+
+
+@pytest.mark.parametrize(
+    ("seed", "variant", "facts"),
+    [
+        (0, Variant(), {}),
+        (1, Variant(availability="pool", fill="charged"), {}),
+        (2, Variant(order="update_then_serve", aggregator="mean_topk", top_k=3), {}),
+        (3, Variant(fill="charged"), {"sizes": True}),
+        (4, Variant("update_then_serve", "pool"), {"weights": True}),
+        (5, Variant(aggregator="coverage", top_k=2), {"weights": True}),
+    ],
+)
+def test_the_bound_comes_within_a_twentieth_of_a_percent_of_the_lp(seed, variant, facts):
+    trace = topics(seed, **facts)
+    capacity = 20 if facts.get("sizes") else 6
+    problem = (trace, capacity, Fraction(1, 2), variant)
+    ascent = Ascent(*problem, find_occasions(trace, capacity, variant))
+    # credits, a fourth price, take longer
+    ascent.climb(6000 if variant.aggregator == "coverage" else 1500)
+    proved = lower_bound(*problem, ascent.prices())
+    relaxed = relax(*problem)
+    assert relaxed.stop == "optimal"
+    assert relaxed.value * 0.9995 <= float(proved) <= relaxed.value + 1e-6
+    assert float(proved) == pytest.approx(ascent.best, abs=1e-3)
+
+
+def test_prices_that_stand_still_do_not_reach_the_lp():
+    # the comparison above would notice an ascent that does nothing
+    trace = topics(0)
+    ascent = Ascent(trace, 6, Fraction(1, 2), Variant(), find_occasions(trace, 6))
+    ascent.step(0.0)
+    assert ascent.value < 0.5 * relax(trace, 6, "1/2").value
+
+
+@pytest.mark.parametrize("variant", [Variant(), Variant(availability="pool", fill="charged")])
+def test_the_bracket_is_narrow_on_topics(variant):
+    found = bracket(topics(7, 600, 120), 8, "1/2", variant)
+    assert found.gap < 0.005
+    policy = cost(
+        simulate("lru", topics(7, 600, 120), 8, "1/2", variant=variant),
+        topics(7, 600, 120),
+        8,
+        "1/2",
+        variant,
+    )
+    assert found.cost.fraction < policy.fraction
+
+
+def test_sizes_have_a_bracket_for_hard_and_soft_hits():
+    rng = np.random.default_rng(0)
+    hard = from_requests(rng.zipf(1.3, 600) % 80, 80)
+    hard = replace(hard, sizes=rng.integers(50, 2000, 80))
+    soft = replace(topics(8), sizes=rng.integers(50, 2000, 60))
+    for trace, capacity in ((hard, 12_000), (soft, 6_000)):
+        found = bracket(trace, capacity, "1/10000", iterations=1000)
+        assert 0 < found.lower_bound <= found.cost.fraction
+        assert found.gap < 0.04
+        verify(found.schedule, trace, capacity)
+
+
+class TestSlots:
+    @pytest.mark.parametrize("kind", ["soft", "scored"])
+    def test_one_slot_alone_gets_the_optimum(self, kind):
+        # with free fill the best number of insertions is one more choice, which it leaves to chance
+        charged = [v for v in VARIANTS if not v.free_fill]
+        for trace, _, lam, variant in random_problems(kind, 3, 10, charged):
+            empty = Schedule.from_events(trace.n_steps, [], [], [], [])
+            best = reslot(empty, trace, 1, lam, variant, max_sweeps=1)
+            optimum = cost(dp.best_schedule(trace, 1, lam, variant), trace, 1, lam, variant)
+            assert cost(best, trace, 1, lam, variant) == optimum
+
+    @pytest.mark.parametrize("kind", ["soft", "scored"])
+    def test_a_sweep_gains_what_it_says_or_more(self, kind):
+        gained = 0
+        for problem in random_problems(kind, 4, 6, max_steps=25, max_items=10):
+            variant = problem[3]
+            slots = Slots(simulate("lru", *problem[:3], variant=variant), *problem)
+            now = cost(slots.schedule(), *problem).fraction
+            rng = np.random.default_rng(0)
+            for _ in range(4):
+                gain = slots.sweep(rng)
+                after = cost(slots.schedule(), *problem).fraction
+                # two slots that hold the same item are one stay afterwards
+                assert after <= now - Fraction(gain, slots.scale)
+                gained += gain > 0
+                now = after
+        assert gained > 30
+
+    def test_sizes_are_refused(self):
+        trace = replace(from_requests([0, 1]), sizes=np.array([1, 2]))
+        with pytest.raises(InvalidInput, match="unit sizes"):
+            reslot(Schedule.from_events(2, [], [], [], []), trace, 2, 1)
+
+
+class TestWindows:
+    @pytest.mark.parametrize("kind", ["soft", "sized"])
+    def test_a_window_never_makes_it_worse_and_the_whole_is_the_optimum(self, kind):
+        rng = np.random.default_rng(5)
+        better = 0
+        for problem in random_problems(kind, 5, 2, LINEAR):
+            trace, capacity, lam, variant = problem
+            occasions = find_occasions(trace, capacity, variant)
+            flags = flags_of(occasions, simulate("lru", trace, capacity, lam, variant=variant))
+            now = cost(schedule_of(occasions, trace.n_steps, *flags), *problem).fraction
+            for share in (0.5, 1.0):
+                windows = Windows(*problem, occasions, rng.random(len(occasions)) < share)
+                spans = [sorted(rng.choice(trace.n_steps + 1, 2, replace=False).tolist()) for _ in range(2)]
+                for begin, end in [*spans, (0, trace.n_steps)]:
+                    found = windows.solve(*flags, begin, end, 1000, 0.0)
+                    if found is None:
+                        continue
+                    after = cost(schedule_of(occasions, trace.n_steps, *found), *problem).fraction
+                    assert after < now
+                    inside = (occasions.step >= begin) & (occasions.step < end)
+                    for old, new in zip(flags, found, strict=True):
+                        assert np.array_equal(old[~inside], new[~inside])
+                    flags, now = found, after
+                    better += 1
+            assert now == cost(dp.best_schedule(*problem), *problem).fraction
+        assert better > 15
+
+    def test_cuts_cover_all_steps_and_move(self):
+        trace = topics(0)
+        occasions = find_occasions(trace, 6)
+        windows = Windows(trace, 6, Fraction(1), Variant(), occasions, np.ones(len(occasions), np.bool_))
+        held = np.zeros(len(occasions), np.bool_)
+        first, second = windows.cuts(held, 200), windows.cuts(held, 200, 0.5)
+        for cuts in (first, second):
+            assert (cuts[0], cuts[-1]) == (0, 300)
+            assert cuts == sorted(set(cuts))
+        assert first != second
+        assert 5 < len(first) < 20
+
+
+class TestStopping:
+    problem = (topics(9, 200, 40), 4, Fraction(1, 2), Variant())
+
+    def test_iterations_give_the_same_answer_every_time(self):
+        one, two = (bracket(*self.problem, iterations=200, rounds=1) for _ in range(2))
+        assert (one.lower_bound, one.cost, one.stop) == (two.lower_bound, two.cost, two.stop)
+        assert one.schedule == two.schedule
+        assert np.array_equal(one.prices.slot, two.prices.slot)
+        assert one.iterations == 200
+
+    def test_progress_narrows(self):
+        told = []
+        found = bracket(*self.problem, iterations=200, progress=lambda *facts: told.append(facts))
+        assert len(told) > 10
+        for before, after in itertools.pairwise(told):
+            assert after[0] >= before[0]
+            assert after[1] <= before[1]
+            assert after[2] <= before[2] + 1e-12
+            assert after[3] >= before[3]
+        assert told[-1][0] == float(found.lower_bound)
+        assert told[-1][1] == float(found.cost)
+
+    @pytest.mark.parametrize("calls", [1, 2, 9, 14, 18, 21])
+    def test_an_interruption_returns_the_bracket_so_far(self, calls):
+        told = []
+
+        def interrupt(*facts):
+            told.append(facts)
+            if len(told) == calls:
+                raise KeyboardInterrupt
+
+        found = bracket(*self.problem, iterations=200, progress=interrupt)
+        assert found.stop == "interrupted"
+        assert float(found.lower_bound) == told[-1][0]
+        assert float(found.cost) <= told[-1][1]
+        assert cost(found.schedule, *self.problem) == found.cost
+
+    @pytest.mark.parametrize("where", ["find_occasions", "simulate", "lower_bound", "improve"])
+    def test_an_interruption_in_the_middle_of_a_stage_does_too(self, monkeypatch, where):
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(lagrangian, where, interrupt)
+        if where == "find_occasions":
+            with pytest.raises(KeyboardInterrupt):
+                bracket(*self.problem)
+            return
+        found = bracket(*self.problem, iterations=100)
+        assert found.stop == "interrupted"
+        assert found.lower_bound <= found.cost.fraction <= self.problem[0].total_weight
+
+    def test_no_time_is_enough_for_a_bracket(self):
+        found = bracket(*self.problem, time_limit=0)
+        assert found.stop == "time"
+        assert 0 < found.lower_bound < found.cost.fraction
+
+    def test_a_time_limit_ends_the_run(self):
+        found = bracket(topics(0, 1000, 200), 8, 1, time_limit=0.5)
+        assert found.stop in ("time", "iterations", "optimal")
+        assert found.seconds < 30
+
+    def test_a_wanted_gap_ends_the_run(self):
+        trace = topics(7, 400, 120)
+        found = bracket(trace, 8, "1/2", gap=0.1)
+        assert found.stop == "gap"
+        assert 0 < found.gap <= 0.1
+        assert found.iterations <= default_iterations(trace)
+        assert bracket(trace, 8, "1/2", rounds=1).gap < found.gap
+
+    def test_nothing_to_do(self):
+        found = bracket(from_requests([]), 3, 1)
+        assert (found.cost.fraction, found.lower_bound, found.stop) == (0, 0, "optimal")
+        nobody = from_arrays([[0.5]] * 3, arrivals=[-1] * 3)
+        assert bracket(nobody, 1, 1).cost.fraction == 3
+
+    @pytest.mark.parametrize(
+        "wrong", [{"iterations": -1}, {"rounds": -1}, {"gap": -0.1}, {"time_limit": -1}, {"seed": -1}]
+    )
+    def test_what_is_out_of_range_is_refused(self, wrong):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
+            bracket(*self.problem, **wrong)
+
+
+class TestResuming:
+    problem = (topics(10, 200, 40), 4, Fraction(1, 2), Variant())
+
+    def test_a_resumed_run_is_at_least_as_good(self, tmp_path):
+        short = bracket(*self.problem, iterations=40, rounds=0)
+        short.state.save(tmp_path / "run.npz")
+        state = State.load(tmp_path / "run.npz")
+        assert state.schedule == short.schedule
+        same = bracket(*self.problem, iterations=0, rounds=0, state=state)
+        assert same.lower_bound >= short.lower_bound
+        assert same.cost.fraction <= short.cost.fraction
+        longer = bracket(*self.problem, iterations=300, rounds=1, state=state)
+        assert longer.lower_bound > short.lower_bound
+        assert longer.cost.fraction < short.cost.fraction
+        assert longer.iterations == 340
+
+    def test_an_interrupted_run_goes_on(self, tmp_path):
+        def interrupt(low, high, gap, iteration, seconds):
+            if iteration >= 100:
+                raise KeyboardInterrupt
+
+        cut = bracket(*self.problem, iterations=200, progress=interrupt)
+        assert cut.stop == "interrupted"
+        assert 100 <= cut.iterations < 200
+        again = bracket(*self.problem, iterations=200, state=cut.state)
+        assert again.lower_bound >= cut.lower_bound
+        assert again.cost.fraction <= cut.cost.fraction
+        assert again.gap < cut.gap
+
+    def test_the_state_of_another_instance_is_refused(self):
+        state = bracket(*self.problem, iterations=10, rounds=0).state
+        trace, capacity, lam, variant = self.problem
+        for other in (
+            (topics(11, 200, 40), capacity, lam, variant),
+            (trace, capacity + 1, lam, variant),
+            (trace, capacity, lam / 2, variant),
+            (trace, capacity, lam, Variant(fill="charged")),
+        ):
+            with pytest.raises(InvalidInput, match="another instance"):
+                bracket(*other, state=state)
+
+    def test_a_file_that_is_no_state_is_refused_by_name(self, tmp_path):
+        (tmp_path / "junk.npz").write_bytes(b"junk")
+        np.savez(tmp_path / "other.npz", a=np.zeros(3))
+        for name in ("junk.npz", "other.npz", "absent.npz"):
+            with pytest.raises(InvalidInput, match=name):
+                State.load(tmp_path / name)
+
+
+class TestTheFacade:
+    def test_its_answer_has_prices_and_becomes_a_certificate(self):
+        trace = topics(12, 200, 40)
+        for variant in (Variant(), Variant(aggregator="mean_topk", top_k=2)):
+            answer = solve(trace, 4, "1/2", variant, method="lagrangian")
+            assert answer.method == "lagrangian"
+            assert answer.kind in ("band", "exact")
+            certificate = certify(answer, trace, 4, "1/2", variant)
+            assert certificate.lower_bound == answer.lower_bound
+            assert certificate.upper_bound == answer.cost.fraction
+            assert check_certificate(certificate, trace).proved
+
+    def test_it_says_how_far_it_is_and_stops_in_time(self):
+        lines = []
+        answer = solve(topics(12, 200, 40), 4, 1, method="lagrangian", progress=lines.append, time_limit=0)
+        assert answer.status.stop == "time"
+        assert any("gap" in line for line in lines)
+
+    def test_a_gap_below_the_grid_of_costs_is_no_gap(self):
+        instance = instances.get("cycle_at_a_price")
+        answer = solve(*instance.problem, method="lagrangian")
+        assert (answer.kind, answer.gap) == ("exact", 0)
+        assert answer.cost.fraction == instance.optimum
