@@ -30,7 +30,7 @@ seconds = time.perf_counter() - start
 print(json.dumps(dict(seconds=seconds, peak=peak(), base=base, objective=str(result.objective))))
 """
 
-_OURS = "from offline_opt.flow.ssp import solve_ssp as solve"
+_OURS = "from offline_opt.flow.sweep import solve_sweep as solve"
 _PEERS = {
     "OR-tools": "from offline_opt.flow.network import solve_ortools as solve",
     "networkx": "from offline_opt.flow.network import solve_networkx as solve",
@@ -52,9 +52,7 @@ def run(report: Report, limit: float = 120.0, fast: bool = False) -> None:
             if "failed" in ours:
                 report.add(table, f"ours, {kind}, T = {steps:,}, K = {capacity}", ours["failed"])
                 continue
-            report.add(
-                table, f"ours, {kind}, T = {steps:,}, K = {capacity}", f"{ours['seconds']:.3f} s"
-            )
+            report.add(table, f"ours, {kind}, T = {steps:,}, K = {capacity}", f"{ours['seconds']:.3f} s")
             for name, load in _PEERS.items():
                 if name != "OR-tools" and steps > 10_000:
                     continue

@@ -8,7 +8,7 @@
 method flow: every step is served by at most one item, and all sizes are 1
 OPT = 3, proved; the schedule attains it
 stopped: optimal; a schedule; certified
-min-cost flow by successive shortest paths; the prices prove the cost
+min-cost flow by a sweep over events; the prices prove the cost
 """
 
 from __future__ import annotations
@@ -234,27 +234,28 @@ def _run_all(problem: Problem, clock: _Clock) -> OptResult:
 _FLOW_REASON = "every step is served by at most one item, and all sizes are 1"
 
 
-def _ssp(trace: Trace, problem: Problem, clock: _Clock) -> MethodResult:
-    from offline_opt.flow.ssp import solve_ssp
+def _flow(trace: Trace, problem: Problem, clock: _Clock) -> MethodResult:
+    from offline_opt.flow.sweep import solve_sweep
 
     def tell(done: int, total: int) -> None:
         if clock.say is not None:
-            clock.say(f"flow: {done} of {total} slots")
+            clock.say(f"flow: {done} of {total}")
         if clock.left() == 0.0:
             raise _OutOfTime
 
     needed = clock.say is not None or clock.limit is not None
-    return solve_ssp(
+    return solve_sweep(
         trace, problem.capacity, problem.switch_cost, problem.variant, progress=tell if needed else None
     )
 
 
 def _run_flow(problem: Problem, clock: _Clock) -> OptResult:
     try:
-        result = _ssp(problem.trace, problem, clock)
+        result = _flow(problem.trace, problem, clock)
     except _OutOfTime:
         return _late(problem, clock, "flow", _FLOW_REASON)
-    note = "min-cost flow by successive shortest paths; the prices prove the cost"
+    how = "a sweep over events" if result.method == "sweep" else "successive shortest paths"
+    note = f"min-cost flow by {how}; the prices prove the cost"
     answer = _from(result, problem, _FLOW_REASON, note)
     return _named(answer, "flow")
 
@@ -276,7 +277,7 @@ _CLASS_REASON = "items fall into classes of equal value, so each class is one it
 def _run_classes(problem: Problem, clock: _Clock) -> OptResult:
     hard = contract(problem.trace)
     try:
-        result = _ssp(hard, problem, clock)
+        result = _flow(hard, problem, clock)
     except _OutOfTime:
         return _late(problem, clock, "classes", _CLASS_REASON)
     confirm(result, hard, problem.capacity, problem.switch_cost, problem.variant)

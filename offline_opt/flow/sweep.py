@@ -615,7 +615,7 @@ class _Sweep:
                 self.total,
             )
             done, work = int(self.total[_EVENTS]), int(self.total[_WORK])
-            if progress is not None and done < m:
+            if progress is not None:
                 progress(done, m)
             # a tenth of what the whole sweep may cost is granted for a bad start
             if work > patience * self.slots * (done + m // 10) + _WORK_PER_CALL:
