@@ -29,7 +29,7 @@ from offline_opt.result import MethodResult, OptResult, Prices, Status, confirm
 from offline_opt.soft import milp
 from offline_opt.soft.occasions import find_occasions
 from offline_opt.soft.primal import improve, round_point
-from softhit.check import check_int, check_real, unknown
+from softhit.check import check_int, check_real, fail, unknown
 from softhit.cost import cost, floor_units
 from softhit.errors import InvalidInput
 from softhit.exact import Cost, check_switch_cost
@@ -609,6 +609,8 @@ def solve(
     >>> answer.method, answer.kind, answer.lower_bound <= answer.cost.fraction
     ('milp', 'exact', True)
     """
+    if not isinstance(trace, Trace):
+        fail("trace", trace, "a Trace, as from_requests(ids) makes one")
     problem = Problem(
         trace=trace,
         capacity=check_int("capacity", capacity, low=1),

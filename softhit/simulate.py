@@ -266,6 +266,8 @@ def simulate(
     chosen = make_policy(policy) if isinstance(policy, str) else policy
     if isinstance(chosen, type) or not isinstance(chosen, Policy):
         fail("policy", policy, "a name, or an object with start(context) and decide(observation)")
+    if not isinstance(trace, Trace):
+        fail("trace", trace, "a Trace, as from_requests(ids) makes one")
     limit = check_int("capacity", capacity, low=1)
     lam = check_switch_cost(switch_cost)
     if getattr(chosen, "clairvoyant", False):

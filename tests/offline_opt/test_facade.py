@@ -138,6 +138,10 @@ class TestErrors:
         with pytest.raises(InvalidInput, match="not supported by method milp: coverage"):
             milp.branch_and_bound(medium(), 2, 1, Variant(aggregator="coverage", top_k=2))
 
+    def test_bare_requests_are_no_trace(self):
+        with pytest.raises(InvalidInput, match=r"trace must be a Trace, as from_requests\(ids\) makes one"):
+            solve([0, 1, 2], 2, 1)
+
 
 class TestWhatAnAnswerIsWorth:
     def test_a_band_holds_the_optimum_and_says_so(self):

@@ -440,3 +440,10 @@ def test_two_policies_cannot_share_a_name() -> None:
     with pytest.raises(InvalidInput, match="'fifo' is registered already"):
         register_kernel(info.kernel, "again", "always", "oldest")
     assert as_fraction("x", "1/3").denominator == 3
+
+
+def test_bare_requests_are_refused_with_what_makes_a_trace_of_them() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"trace must be a Trace, as from_requests\(ids\) makes one, got \[0"
+    ):
+        simulate("lru", [0, 1, 2], capacity=2)  # type: ignore[arg-type]
