@@ -88,7 +88,9 @@ SwitchCost = Annotated[str, typer.Option("--switch-cost", "-l", help="lambda >= 
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter of the family, key=value; may be repeated.")
 ]
-Method = Annotated[str, typer.Option("--opt-method", help="How OPT is found; see `softhit opt --help`.")]
+Method = Annotated[
+    str, typer.Option("--opt-method", help="How OPT is found: auto, or a method that `softhit info` lists.")
+]
 Limit = Annotated[
     float | None,
     typer.Option("--opt-time-limit", help="Seconds per optimum; results then depend on the machine."),
@@ -130,7 +132,7 @@ def info(
     capacity: Annotated[str, typer.Option("--capacity", "-K", help="K at which an optimum is wanted.")] = "8",
     switch_cost: SwitchCost = "1",
 ) -> None:
-    """Say what a trace file holds and which ways to its optimum apply."""
+    """Say what a trace file holds. Also lists the ways to its optimum that apply."""
     from softhit_lab.single import print_facts
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
@@ -160,10 +162,10 @@ def opt(
     trace: TraceFile,
     capacity: Capacity,
     switch_cost: SwitchCost = "1",
-    method: Annotated[str, typer.Option("--method", help="auto, or one by name.")] = "auto",
+    method: Annotated[str, typer.Option("--method", help="auto, or one that `softhit info` lists.")] = "auto",
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds.")] = None,
 ) -> None:
-    """Find the best schedule in hindsight, or bounds on it, and say what is proved."""
+    """Find the best schedule in hindsight, or bounds on it. Says what is proved."""
     from softhit_lab.single import solve_trace
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
@@ -181,7 +183,7 @@ def verify(
     ] = None,
     switch_cost: Annotated[str | None, typer.Option("--switch-cost", "-l", help="The same.")] = None,
 ) -> None:
-    """Check a certificate or a schedule against a trace; exit with 1 if it is rejected."""
+    """Check a certificate or a schedule against a trace. Exits with 1 if it is rejected."""
     from softhit_lab.single import verify_file
 
     k = None if capacity is None else ranges.whole("capacity", capacity, low=1)
@@ -213,7 +215,7 @@ def ratio(
     backend: Backend = "loky",
     figures: Annotated[bool, typer.Option(help="Draw the figures too.")] = True,
 ) -> None:
-    """Sweep policies over K, T, lambda and seeds against the optimum; resumable."""
+    """Compare policies with the optimum over K, T, lambda and seeds. The same command resumes."""
     from softhit_lab.verbs import sweep_from_options
 
     n = ranges.whole("seeds", seeds, low=1)
@@ -262,7 +264,7 @@ def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Smaller sweeps, fewer policies.")] = False,
     jobs: Jobs = None,
 ) -> None:
-    """A first run: sweeps, tables, figures and a report, in a few minutes."""
+    """A first run: sweeps, tables, figures and a report. Takes a few minutes."""
     from softhit_lab.demo import run_demo
 
     run_demo(common.output or Path("results/demo"), data, fast, common.seed, common.variant, jobs)

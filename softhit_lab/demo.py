@@ -100,7 +100,14 @@ def _look_at_text(rows: Sequence[Row]) -> list[str]:
     notes = []
     for k in sorted({r["capacity"] for r in rows}):
         here = [r for r in rows if r["capacity"] == k and r["ratio_high"] and not r["clairvoyant"]]
-        if not here or not here[0]["opt"]:
+        if not here:
+            costs = [r for r in rows if r["capacity"] == k and r["zero_opt"] and not r["clairvoyant"]]
+            if costs:
+                low, high = (choose(costs, key=lambda r: r["cost"]) for choose in (min, max))
+                notes.append(
+                    f"K = {k}: OPT = 0, which no ratio can say anything about; costs from "
+                    f"{low['cost']:.6g} ({low['policy']}) to {high['cost']:.6g} ({high['policy']})."
+                )
             continue
         best = min(here, key=lambda r: r["cost"])
         low, high = min(r["ratio_high"] for r in here), max(r["ratio_high"] for r in here)

@@ -20,7 +20,7 @@ from softhit.retrieval import utility_scale
 from softhit_lab.screen import check_place, console, show_number, write_json
 from softhit_lab.sources import open_trace
 from softhit_lab.tables import Sheet
-from softhit_lab.work import count_hits
+from softhit_lab.work import count_hits, naming
 
 __all__ = ["make_or_convert", "print_facts", "run_policies", "solve_trace", "verify_file"]
 
@@ -147,8 +147,9 @@ def run_policies(
     floor = Fraction(floor_units(trace, variant), utility_scale(trace.quality_scale, variant))
     lines = []
     for spec, policy in chosen:
-        schedule = simulate(policy, trace, capacity, switch_cost, seed, variant=variant)
-        paid = cost(schedule, trace, capacity, switch_cost, variant)
+        with naming(spec):
+            schedule = simulate(policy, trace, capacity, switch_cost, seed, variant=variant)
+            paid = cost(schedule, trace, capacity, switch_cost, variant)
         hits = count_hits(schedule, trace, variant)
         share = f"{100 * paid.switch_units / paid.units:.1f} %" if paid.units else "-"
         hit = f"{100 * hits / trace.n_queries:.1f} %" if trace.n_queries else "-"
@@ -221,6 +222,11 @@ def verify_file(
     check_place(output)
     with existing(file, "file").open("rb") as stream:
         first = stream.read(1)
+    with existing(trace_file, "trace file").open("rb") as stream:
+        if stream.read(40).startswith(b'{"format":"softhit-certificate"'):
+            raise InvalidInput(
+                f"the certificate comes first, then the trace; {str(trace_file)!r} is a certificate"
+            )
     trace = open_trace(trace_file)
     if first == b"{":
         verdict = check_certificate(file.read_bytes(), trace)

@@ -58,7 +58,7 @@ def sweep_from_options(
 ) -> None:
     """Build the sweep that the options describe, run it, and show and draw its result."""
     if (family is None) == (file is None):
-        raise InvalidInput("give either a family or a trace file")
+        raise InvalidInput("give either a family or a trace file: --family NAME or --trace FILE")
     source: Source
     if file is not None:
         if settings:
@@ -118,8 +118,10 @@ def print_policies(output: Path | None) -> None:
         row = policy_info(name)
         marks = ["knows the future"] if row.clairvoyant else []
         marks += [] if row.deterministic else ["draws"]
-        lines.append((name, row.admission, row.eviction, ", ".join(marks), row.summary))
-    sheet = Sheet("policies", ("name", "admission", "eviction", "marks", "summary"), lines)
+        own = ", ".join(f"{p}={v}" for p, v in row.parameters.items() if p not in ("touch", "admit"))
+        lines.append((name, own, row.admission, row.eviction, ", ".join(marks), row.summary))
+    head = ("name", "parameters (with defaults)", "admission", "eviction", "marks", "summary")
+    sheet = Sheet("policies", head, lines)
     sheet.show(console(), left=True)
     write_sheet(sheet, output)
 

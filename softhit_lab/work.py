@@ -6,6 +6,8 @@ import math
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -15,12 +17,12 @@ import numpy as np
 import offline_opt
 from softhit import Schedule, Trace, Variant, cost, floor_units, make_policy, simulate
 from softhit.cost import miss_units_by_step
-from softhit.errors import PolicyError, SofthitError
+from softhit.errors import InvalidSchedule, PolicyError, SofthitError
 from softhit.policies import policy_info
 from softhit.retrieval import utility_scale
 from softhit_lab.experiment import Cell, Instance
 
-__all__ = ["Job", "Task", "count_hits", "run_task", "warm_up"]
+__all__ = ["Job", "Task", "count_hits", "naming", "run_task", "warm_up"]
 
 Facts = dict[str, Any]
 
@@ -111,11 +113,13 @@ def _draws_nothing(spec: str) -> bool:
     return ":" not in name and policy_info(name).deterministic
 
 
-def _schedule(spec: str, trace: Trace, instance: Instance) -> Schedule:
+@contextmanager
+def naming(spec: str) -> Iterator[None]:
+    """Name the policy in whatever goes wrong while it runs or its schedule is checked."""
     try:
-        return simulate(
-            spec, trace, instance.capacity, instance.switch_cost, instance.seed, variant=instance.variant
-        )
+        yield
+    except InvalidSchedule as error:
+        raise PolicyError(f"policy {spec}: {error}") from error
     except SofthitError:
         raise
     except Exception as error:
@@ -129,8 +133,9 @@ def _schedule(spec: str, trace: Trace, instance: Instance) -> Schedule:
 def policy_facts(spec: str, trace: Trace, instance: Instance) -> Facts:
     """Run one policy and price it, whole and half."""
     k, lam, variant = instance.capacity, instance.switch_cost, instance.variant
-    schedule = _schedule(spec, trace, instance)
-    whole = cost(schedule, trace, k, lam, variant)
+    with naming(spec):
+        schedule = simulate(spec, trace, k, lam, instance.seed, variant=variant)
+        whole = cost(schedule, trace, k, lam, variant)
     clairvoyant = bool(getattr(make_policy(spec), "clairvoyant", False))
     facts: Facts = {
         "clairvoyant": clairvoyant,
@@ -145,7 +150,10 @@ def policy_facts(spec: str, trace: Trace, instance: Instance) -> Facts:
     if trace.n_steps >= 2:
         first = trace.prefix(trace.n_steps // 2)
         # an online policy does the same on a prefix; one that knows the end has to be asked again
-        begin = _schedule(spec, first, instance) if clairvoyant else schedule.prefix(first.n_steps)
+        begin = schedule.prefix(first.n_steps)
+        if clairvoyant:
+            with naming(spec):
+                begin = simulate(spec, first, k, lam, instance.seed, variant=variant)
         facts["half_cost_units"] = cost(begin, first, k, lam, variant).units
     return facts
 

@@ -74,7 +74,9 @@ def guess_format(path: str | os.PathLike[str]) -> Format:
             return format
     known = ", ".join(f.name + " ".join(["", *f.extensions]) for f in FORMATS.values())
     what = f"extension {suffix!r}" if suffix else "no extension"
-    raise InvalidInput(f"cannot tell the format of {str(path)!r} from {what}; give format=, one of: {known}")
+    raise InvalidInput(
+        f"cannot tell the format of {str(path)!r} from {what}. Known: {known}; in Python, format= names one"
+    )
 
 
 def _by_name(name: str) -> Format:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import softhit
 from offline_opt import solve
-from softhit import cost, from_requests, policy_names
+from softhit import cost, from_requests, make_policy, policy_names
 from softhit.io import read_schedule, read_trace, write_trace
 from softhit_lab.cells import read_cells
 from softhit_lab.cli import app
@@ -118,13 +118,26 @@ def test_a_policy_that_breaks_the_rules_is_found_invalid(body: str, says: str) -
     assert says in call("run", "t.parquet", "-p", f"{name}:P", "-K", "2", code=1)
 
 
-def test_a_crash_inside_a_users_policy_is_one_line_that_says_where() -> None:
+@pytest.mark.parametrize("verb", [("run",), ("ratio", "--jobs", "1", "-o", "r", "--trace")])
+def test_a_schedule_that_breaks_the_rules_is_blamed_on_its_policy(verb: tuple[str, ...]) -> None:
+    put()
+    Path("too_many.py").write_text(
+        "from softhit import Decision\n"
+        "class P:\n"
+        "    def start(self, context): pass\n"
+        "    def decide(self, seen): return Decision(admit=() if seen.arrival_held else (seen.arrival,))\n"
+    )
+    printed = call(*verb, "t.parquet", "-p", "lru,too_many:P", "-K", "2", code=1)
+    assert "policy too_many:P: invalid schedule at step 2, item 2" in printed
+
+
+@pytest.mark.parametrize("verb", [("run",), ("ratio", "--jobs", "1", "-o", "r", "--trace")])
+def test_a_crash_inside_a_users_policy_is_one_line_that_says_where(verb: tuple[str, ...]) -> None:
     put()
     Path("crashes.py").write_text(
         "class P:\n    def start(self, c): pass\n    def decide(self, s):\n        return 1 / 0\n"
     )
-    words = ("ratio", "--trace", "t.parquet", "-p", "crashes:P", "-K", "2", "--jobs", "1", "-o", "r")
-    printed = call(*words, code=1)
+    printed = call(*verb, "t.parquet", "-p", "crashes:P", "-K", "2", code=1)
     assert "crashes:P failed: ZeroDivisionError" in printed
     assert "crashes.py:4" in printed
 
@@ -153,6 +166,13 @@ def test_policies_lists_every_policy_and_marks_those_that_know_the_future() -> N
     marked = {name for name, row in rows.items() if "future" in row["marks"]}
     assert marked == set(policy_names(clairvoyant=True))
     assert all(row["admission"] and row["eviction"] for row in rows.values())
+    assert rows["2q"]["parameters (with defaults)"] == "kin=0.25, kout=0.5"
+    for name, row in rows.items():  # what is listed can be given
+        make_policy(f"{name}({row['parameters (with defaults)']})")
+
+
+def test_the_list_of_verbs_says_each_in_full() -> None:
+    assert "..." not in call("--help").split("Commands:")[1]
 
 
 def test_families_lists_parameters_with_defaults() -> None:
@@ -226,6 +246,7 @@ RATIO = ("ratio", "-f", "cycling", "-p", "lru", "-K", "2", "-T", "50", "-o", "ou
         (("opt", "t.parquet", "-K", "two"), "capacity must be an integer >= 1"),
         (("opt", "t.parquet", "-K", "2", "--time-limit", "-1"), "time_limit"),
         (("trace", "cycling", "-o", "out.unknown"), "format"),
+        (("verify", "t.parquet", "is.cert"), "the certificate comes first"),
         (("figures", "absent"), "absent"),
         (("ratio", "--no-such-option"), "--no-such-option"),
         (("no_such_verb",), "no_such_verb"),
@@ -237,6 +258,7 @@ def test_bad_input_is_one_line_with_the_reason_and_writes_nothing(
     put()
     Path("cut.parquet").write_bytes(Path("t.parquet").read_bytes()[:-9])
     Path("back.csv").write_text("version,time,op,size,lbn\n1,5,28,1,3\n1,4,28,1,3\n")
+    Path("is.cert").write_text('{"format":"softhit-certificate","format_version":1')
     before = sorted(Path().rglob("*"))
     if says is None:  # repeating a value is no error: it is there once
         call(*words, "--jobs", "1", "--no-figures")

@@ -52,6 +52,16 @@ def test_locomo_makes_one_trace_by_evidence_and_one_by_similarity(data_dir: Path
     assert "CC BY-NC" in by_evidence.about
 
 
+def test_an_optimum_of_zero_is_noted_with_the_costs() -> None:
+    row = {"capacity": 8, "clairvoyant": False, "zero_opt": 1, "ratio_high": None, "opt": 0.0}
+    notes = demo._look_at_text(
+        [{**row, "policy": "lru", "cost": 7.0}, {**row, "policy": "fifo", "cost": 9.5}]
+    )
+    assert len(notes) == 1
+    assert "K = 8: OPT = 0" in notes[0]
+    assert "from 7 (lru) to 9.5 (fifo)" in notes[0]
+
+
 def test_data_that_is_no_trace_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ solar_mean         regret       mean         no exploration: evicts the lowest p
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from typing import Any
 
@@ -46,7 +47,22 @@ def _register(
                 unknown(f"parameter of policy {name!r}", parameter, [*settable, "touch", "admit"])
         return CompiledPolicy(kernel, parameters, touch=touch, admit=admit)
 
-    register(PolicyInfo(name, summary, factory, admission=admission, eviction=eviction, deterministic=False))
+    taken = inspect.signature(init).parameters
+    register(
+        PolicyInfo(
+            name,
+            summary,
+            factory,
+            admission=admission,
+            eviction=eviction,
+            deterministic=False,
+            parameters={
+                **{parameter: taken[parameter].default for parameter in settable},
+                "touch": "retrieved",
+                "admit": "arrival",
+            },
+        )
+    )
 
 
 _BOTH = tuple(dict.fromkeys(_GATE + _POSTERIOR))
