@@ -74,7 +74,7 @@ wheel: $(VENV)/.dev
 	VENV="$(abspath $(VENV))" bash .ci/wheel
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks -o results/bench/bench.json
+	$(BIN)/python -m benchmarks -o results/bench/bench.json $(BENCH_ARGS)
 
 figures: $(VENV)/.core
 	$(BIN)/softhit figures -o docs/img

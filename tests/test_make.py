@@ -93,6 +93,11 @@ def test_the_demo_needs_only_the_core_and_passes_the_data_folder_on(clone: Path)
     assert "pip install" not in result.stdout
 
 
+def test_arguments_for_the_benchmarks_reach_them(clone: Path) -> None:
+    result = make(clone, "-n", "bench", "BENCH_ARGS=--fast --only optimum")
+    assert "-m benchmarks -o results/bench/bench.json --fast --only optimum" in result.stdout
+
+
 def test_help_names_every_target_a_person_would_call(clone: Path) -> None:
     listed = make(clone).stdout
     assert all(
