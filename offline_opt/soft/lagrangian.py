@@ -64,7 +64,7 @@ PROMISING = 0.1
 SURE = 0.97
 """Where a held item stays on that the ascent held in this part of its later iterations, the first round keeps
 it, which makes the windows longer; the others decide on it too."""
-WINDOW, FIRST_WINDOW, SIZED_WINDOW = 600, 300, 60
+WINDOW, FIRST_WINDOW, SIZED_WINDOW = 600, 300, 150
 """Occasions to decide per window: in general, in the first round, and where items have sizes (knapsacks are
 harder)."""
 WINDOW_NODES = 20
@@ -373,16 +373,13 @@ class _Run:
         held, entered = flags_of(self.occasions, self.best[1])
         cuts = tool.cuts(held, size, turn / 2)
         total = float(self.best[0])
-        changed = 0
         try:
-            for begin, end in itertools.pairwise(cuts):
+            for number, (begin, end) in enumerate(itertools.pairwise(cuts)):
                 gap = WINDOW_GAP * total * (end - begin) / n_steps
                 found = tool.solve(held, entered, begin, end, WINDOW_NODES, gap, self.left())
                 if found is not None:
                     held, entered = found
-                    changed += 1
-                if changed == 16 or self.left() == 0.0:
-                    changed = 0
+                if number % 16 == 15 or self.late():
                     self.offer(schedule_of(self.occasions, n_steps, held, entered))
                     self.tick()
         finally:

@@ -244,10 +244,11 @@ class Windows:
             max_nodes=max_nodes,
             time_limit=time_limit,
         )
-        if answer.point is None or not np.all(np.isfinite(answer.point)):
+        point = answer.point
+        if point is None or len(point) != len(window.programme.objective) or not np.all(np.isfinite(point)):
             return None
         n = len(window.chosen)
-        keep, take = answer.point[:n] > 0.5, answer.point[n : 2 * n] > 0.5
+        keep, take = point[:n] > 0.5, point[n : 2 * n] > 0.5
         new_held, new_entered = held.copy(), entered.copy()
         o = self._occasions
         _write(
@@ -265,7 +266,18 @@ class Windows:
             new_entered,
         )
         before = self._units(held, entered, begin, end)
-        return (new_held, new_entered) if self._units(new_held, new_entered, begin, end) < before else None
+        cheaper = self._units(new_held, new_entered, begin, end) < before
+        return (new_held, new_entered) if cheaper and self._valid(new_held, new_entered) else None
+
+    def _valid(self, held: Flags, entered: Flags) -> bool:
+        """Whether flags are a schedule: HiGHS has called points optimal that break their own constraints."""
+        o = self._occasions
+        goes_on = np.concatenate([np.zeros(1, np.bool_), held[:-1]]) & ~o.first
+        if np.any(held & ~entered & ~goes_on) or np.any(entered & (~held | (o.enter < 0))):
+            return False
+        load = np.zeros(self._trace.n_steps + 1, np.int64)
+        _loads(o.ptr, o.step, o.enter, held, entered, self._trace.sizes, load)
+        return bool(load.max() <= self._capacity)
 
     def _units(self, held: Flags, entered: Flags, begin: int, end: int) -> int:
         """Cost in units of 1/``_scale`` as far as the window decides it, without what is constant."""
