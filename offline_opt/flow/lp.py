@@ -167,9 +167,9 @@ def solve_lp(trace: Trace, capacity: int, switch_cost: Any, variant: Variant | N
     if problem.status != cp.OPTIMAL:
         raise NotCertified(f"cvxpy with HiGHS stopped with status {problem.status}")
 
-    value: NDArray[np.float64] = np.asarray(x.value)
+    value: NDArray[np.float64] = np.asarray(x.value, np.float64)
     held = value > 0.5
-    if np.any(np.abs(value - held) > ROUND):
+    if not np.all(np.abs(value - held) <= ROUND):  # missing values are no vertex either
         raise NotCertified(
             "HiGHS returned a solution that is no vertex; its value cannot be read off exactly"
         )

@@ -63,7 +63,7 @@ class Network:
     arcs : list of Arc
     source, sink : node
     amount : int
-        Units to send: K.
+        Units to send: K, or the number of items if that is less.
     base, unit : Fraction
     n_steps : int
     delay : int
@@ -109,7 +109,8 @@ def build_network(trace: Trace, capacity: int, switch_cost: Any, variant: Varian
     [('enter', 1), ('keep', -2), ('leave', 0)]
     """
     variant = variant or Variant()
-    slots = check_int("capacity", capacity, low=1)
+    # more slots than items are never full; solvers misjudge huge capacities (networkx #7562)
+    slots = min(check_int("capacity", capacity, low=1), max(1, trace.n_items))
     lam = check_switch_cost(switch_cost)
     if not (trace.structure.hard and trace.structure.unit_sizes):
         raise InvalidInput("the network needs hard hits (at most one item serves a step) and unit sizes")
