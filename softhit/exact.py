@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,11 +13,16 @@ from softhit.check import fail
 
 __all__ = ["Cost", "as_fraction", "check_switch_cost"]
 
+# what Fraction would read as well: underscores, digits of other scripts, and exponents that fill the memory
+_TEXT = re.compile(r"\s*[-+]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?)\s*", re.ASCII)
+_MOST_DIGITS = 4000
+
 
 def as_fraction(name: str, value: Any, low: int | None = None) -> Fraction:
     """Return ``value`` exactly: an int, a Fraction, a string such as ``"1/3"`` or ``"1e3"``, or a float.
 
-    A float stands for its shortest decimal, so 0.1 is 1/10 and not the binary number nearest to it.
+    A float stands for its shortest decimal, so 0.1 is 1/10 and not the binary number nearest to it. In text an
+    exponent has three digits at most.
 
     >>> as_fraction("switch_cost", 0.1), as_fraction("switch_cost", "1/3")
     (Fraction(1, 10), Fraction(1, 3))
@@ -34,9 +40,11 @@ def as_fraction(name: str, value: Any, low: int | None = None) -> Fraction:
             fail(name, value, allowed)
         result = Fraction(repr(number))
     elif isinstance(value, str):
+        if len(value) > _MOST_DIGITS or not _TEXT.fullmatch(value):
+            fail(name, value, allowed)
         try:
             result = Fraction(value)
-        except (ValueError, ZeroDivisionError):
+        except ZeroDivisionError:
             fail(name, value, allowed)
     else:
         fail(name, value, allowed)

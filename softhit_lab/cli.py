@@ -218,7 +218,7 @@ def ratio(
     """Compare policies with the optimum over K, T, lambda and seeds. The same command resumes."""
     from softhit_lab.verbs import sweep_from_options
 
-    n = ranges.whole("seeds", seeds, low=1)
+    n = ranges.whole("seeds", seeds, low=1, high=10**6)
     sweep_from_options(
         policies=ranges.split_specs(policy),
         family=family,

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import inspect
 import json
+import math
 import shlex
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,6 +25,8 @@ from softhit.policies import policy_info
 from softhit_lab import sources
 
 __all__ = ["Cell", "Instance", "Optimum", "Sweep", "code_version"]
+
+_MOST_CELLS = 10**7
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,9 @@ class Sweep:
                 raise InvalidInput(f"{name} must name at least one value")
             if len(set(values)) != len(values):
                 raise InvalidInput(f"{name} names a value twice: {', '.join(map(str, values))}")
+        sizes = [len(x) for x in (self.policies, self.capacities, self.steps, self.switch_costs, self.seeds)]
+        if math.prod(sizes) > _MOST_CELLS:
+            raise InvalidInput(f"the sweep has {math.prod(sizes)} cells; at most {_MOST_CELLS} make sense")
         method, limit = self.optimum.method, self.optimum.time_limit
         if method not in offline_opt.method_names():
             unknown("method", method, offline_opt.method_names())

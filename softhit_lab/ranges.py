@@ -8,7 +8,6 @@ what it counts (capacities: the powers of two; steps: half-decades), with its tw
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
@@ -20,18 +19,19 @@ from softhit.policies import split_specs
 __all__ = ["capacities", "settings", "split_specs", "steps", "switch_cost", "switch_costs", "whole"]
 
 _MAX_VALUES = 10_000
+_MOST = 10**30
 
 
 def _number(name: str, text: str, low: int | None = None) -> Fraction:
-    """Read one exact number; an exponent beyond any use is refused before it becomes a huge integer."""
-    exponent = re.search(r"[eE]([+-]?\d+)$", text.strip())
-    if exponent and abs(int(exponent[1])) > 30:
-        fail(name, text, "a number with an exponent within 30")
-    return as_fraction(name, text.strip(), low=low)
+    """Read one exact number whose parts are small enough that costs in its units fit a result file."""
+    number = as_fraction(name, text.strip(), low=low)
+    if max(abs(number.numerator), number.denominator) > _MOST:
+        fail(name, text, "a number of at most 30 digits above and below the fraction bar")
+    return number
 
 
-def whole(name: str, text: str, low: int = 0) -> int:
-    """Read an integer >= ``low``; ``1e4`` is one, ``1.5`` is not.
+def whole(name: str, text: str, low: int = 0, high: int = _MOST) -> int:
+    """Read an integer in [low, high]; ``1e4`` is one, ``1.5`` is not.
 
     >>> whole("steps", "1e4")
     10000
@@ -40,8 +40,9 @@ def whole(name: str, text: str, low: int = 0) -> int:
         number = _number(name, text)
     except InvalidInput:
         number = Fraction(1, 2)
-    if number.denominator != 1 or number < low:
-        raise InvalidInput(f"{name} must be an integer >= {low} such as 8 or 1e4, got {text!r}")
+    if number.denominator != 1 or not low <= number <= high:
+        limit = f" and at most {high}" if high < _MOST else ""
+        fail(name, text, f"an integer >= {low}{limit} such as 8 or 1e4")
     return int(number)
 
 

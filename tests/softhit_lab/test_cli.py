@@ -228,6 +228,8 @@ RATIO = ("ratio", "-f", "cycling", "-p", "lru", "-K", "2", "-T", "50", "-o", "ou
         ((*RATIO, "-K", "8:4"), "range '8:4' is empty"),
         ((*RATIO, "-T", "-1"), "steps must be an integer >= 0"),
         ((*RATIO, "--seeds", "0"), "seeds must be an integer >= 1"),
+        ((*RATIO, "--seeds", "1e9"), "seeds must be an integer >= 1 and at most 1000000"),
+        ((*RATIO, "--seeds", "1e6", "-K", "1:9999:9999"), "cells; at most"),
         ((*RATIO, "--seed", "-1"), "seed must be an integer >= 0"),
         ((*RATIO, "--jobs", "0"), "jobs must be an integer >= 1"),
         ((*RATIO, "--backend", "spark"), "backend must be one of loky, dask, ray"),
