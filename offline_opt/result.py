@@ -148,10 +148,7 @@ class OptResult:
             lines.append(f"OPT = {_number(self.cost.fraction)}, proved; the schedule attains it")
         elif self.kind == "exact (solver)":
             high = _number(self.cost.fraction)
-            lines.append(
-                f"OPT = {high} if the bound of the solver's branch and bound is believed; "
-                f"OPT >= {low} is proved"
-            )
+            lines.append(f"OPT = {high} if the solver is believed; OPT >= {low} is proved")
         else:
             width = self.cost.fraction - self.lower_bound
             share = 100 * float(width / self.cost.fraction) if self.cost.units else 0.0

@@ -164,12 +164,15 @@ def opt(
     switch_cost: SwitchCost = "1",
     method: Annotated[str, typer.Option("--method", help="auto, or one that `softhit info` lists.")] = "auto",
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also say why this method, and what is not guaranteed.")
+    ] = False,
 ) -> None:
     """Find the best schedule in hindsight, or bounds on it. Says what is proved."""
     from softhit_lab.single import solve_trace
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
-    solve_trace(trace, k, lam, common.variant, method, time_limit, common.output)
+    solve_trace(trace, k, lam, common.variant, method, time_limit, common.output, explain)
 
 
 @app.command()

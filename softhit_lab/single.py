@@ -24,6 +24,16 @@ from softhit_lab.work import count_hits, naming
 
 __all__ = ["make_or_convert", "print_facts", "run_policies", "solve_trace", "verify_file"]
 
+STOPS = {
+    "optimal": "the bounds meet",
+    "gap": "it narrows no further",
+    "iterations": "all planned work is done",
+    "time": "the time limit was reached",
+    "interrupted": "it was interrupted",
+    "rejected": "a solver's answer failed a check and was not used",
+}
+"""Stop reasons in words."""
+
 
 def make_or_convert(
     source: str,
@@ -172,8 +182,12 @@ def solve_trace(
     method: str,
     time_limit: float | None,
     output: Path | None,
+    explain: bool = False,
 ) -> None:
-    """Find the optimum of a trace file, print what is proved about it, and write what proves it."""
+    """Find the optimum of a trace file, print what is proved about it, and write what proves it.
+
+    ``explain`` adds what the method promises, what of that holds here, and which other methods there are.
+    """
     check_place(output)
     trace = open_trace(path)
     found = offline_opt.solve(
@@ -187,6 +201,10 @@ def solve_trace(
         screen.print(f"cost   {show_number(found.cost.fraction)} = {split}", markup=False)
     screen.print(f"bound  {show_number(Fraction(found.lower_bound))}", markup=False)
     screen.print(found.explain(), markup=False, soft_wrap=True)
+    if explain:
+        problem = Problem(trace, capacity, switch_cost, variant)
+        for line in _explanation(found, problem, method):
+            screen.print(line, markup=False, soft_wrap=True)
     if output is None:
         return
     if output.suffix != ".parquet":
@@ -199,6 +217,49 @@ def solve_trace(
     else:
         facts = {"method": found.method, **_conditions(trace, capacity, switch_cost, variant)}
         write_schedule(found.schedule, output, facts)
+
+
+def _explanation(found: offline_opt.OptResult, problem: Problem, asked: str) -> list[str]:
+    """Say what was chosen and why, what is and is not guaranteed, and what else there is."""
+    chosen = offline_opt.METHODS[found.method]
+    bound = "the lower bound, proved in exact arithmetic"
+    stopped = STOPS.get(found.status.stop, "reported by the solver")
+    if found.kind == "exact":
+        sure, unsure = f"the optimum: {bound}, equals the cost of a verified schedule", "nothing"
+        if found.method == "dp":
+            unsure = "a certificate that shows as much: the proof is that all sets were gone through"
+    elif found.cost is None:
+        sure, unsure = bound, "anything about a schedule: there is none"
+    else:
+        sure = f"{bound}, and the cost, that of a verified schedule"
+        unsure = "that this schedule is optimal, or that any attains the lower bound"
+        if found.kind == "exact (solver)":
+            unsure = "that no schedule is cheaper: this rests on the solver's word"
+            stopped = "so the solver says"
+        elif problem.trace.structure.scored or problem.variant.aggregator == "coverage":
+            unsure += "; with a score or coverage prices bound a relaxation, so the gap may not close"
+    if found.status.stop == "time":
+        unsure += "; the same numbers on another machine: the time limit ended the run"
+    how = "auto" if asked == "auto" else "by name"
+    lines = [
+        "",
+        f"chosen          {found.method} ({how}): {found.reason}",
+        f"it applies to   {chosen.scope}",
+        f"it promises     {chosen.guarantee}",
+        f"guaranteed      {sure}",
+        f"not guaranteed  {unsure}",
+        f"stop reason     {found.status.stop}: {stopped}",
+        f"incumbent       {'yes, a verified schedule' if found.status.incumbent else 'no schedule'}",
+        f"certified       {'yes, all that is stated above as proved' if found.status.certified else 'no'}",
+        "other methods",
+    ]
+    width = max(map(len, offline_opt.METHODS))
+    for name, method in offline_opt.METHODS.items():
+        if name != found.method:
+            why = method.applies(problem)
+            text = method.guarantee if why is None else f"does not apply: {why}"
+            lines.append(f"  {name:<{width}}  {text}")
+    return lines
 
 
 def _conditions(trace: Trace, capacity: int, switch_cost: Fraction, variant: Variant) -> dict[str, Any]:
