@@ -21,8 +21,8 @@ _MOST_DIGITS = 4000
 def as_fraction(name: str, value: Any, low: int | None = None) -> Fraction:
     """Return ``value`` exactly: an int, a Fraction, a string such as ``"1/3"`` or ``"1e3"``, or a float.
 
-    A float stands for its shortest decimal, so 0.1 is 1/10 and not the binary number nearest to it. In text an
-    exponent has three digits at most.
+    A float stands for its shortest decimal, so 0.1 is 1/10 and not the binary number nearest to it. In text
+    an exponent has three digits at most.
 
     >>> as_fraction("switch_cost", 0.1), as_fraction("switch_cost", "1/3")
     (Fraction(1, 10), Fraction(1, 3))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ import numpy as np
 import offline_opt
 from softhit import Schedule, Trace, Variant, cost, floor_units, make_policy, simulate
 from softhit.cost import miss_units_by_step
-from softhit.errors import InvalidSchedule, PolicyError, SofthitError
+from softhit.errors import InvalidSchedule, PolicyError, SofthitError, describe
 from softhit.policies import policy_info
 from softhit.retrieval import utility_scale
 from softhit_lab.experiment import Cell, Instance
@@ -122,12 +120,10 @@ def naming(spec: str) -> Iterator[None]:
         raise PolicyError(f"policy {spec}: {error}") from error
     except SofthitError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if ":" not in spec.partition("(")[0]:
             raise
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{os.path.basename(last.filename)}:{last.lineno}"
-        raise PolicyError(f"policy {spec} failed: {type(error).__name__}: {error} ({where})") from error
+        raise PolicyError(f"policy {spec} failed: {describe(error)}") from error
 
 
 def policy_facts(spec: str, trace: Trace, instance: Instance) -> Facts:

@@ -180,11 +180,11 @@ class Kernel:
     clairvoyant: bool = False
 
 
-def _touch_units(touch: str, scale: int) -> int:
+def _touch_units(touch: Any, scale: int) -> int:
     """Return the smallest quality, in units, that counts as a touch; 0 = whatever is retrieved."""
     if touch == "retrieved":
         return 0
-    match = re.fullmatch(r"threshold\(([^()]+)\)", touch)
+    match = re.fullmatch(r"threshold\(([^()]+)\)", touch) if isinstance(touch, str) else None
     try:
         value = check_real("touch threshold", float(match[1]), 0, 1) if match else None
     except InvalidInput:

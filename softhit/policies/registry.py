@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from softhit.check import unknown
-from softhit.errors import InvalidInput
+from softhit.errors import InvalidInput, describe
 from softhit.policies.kernel import CompiledPolicy, Kernel
 from softhit.policies.protocol import Policy
 
@@ -159,9 +159,12 @@ def make_policy(spec: str) -> Policy:
     parameters: dict[str, Any] = {}
     for part in split_specs(inside or ""):
         key, equals, value = part.partition("=")
-        if not equals or not key.strip().isidentifier():
+        key = key.strip()
+        if not equals or not key.isidentifier():
             raise InvalidInput(f"policy parameters must be key=value, got {part!r} in {spec!r}")
-        parameters[key.strip()] = _value(value)
+        if key in parameters:
+            raise InvalidInput(f"policy {spec!r} gives {key!r} twice")
+        parameters[key] = _value(value)
     if ":" in name:
         return _load(name, parameters)
     return policy_info(name).factory(**parameters)
@@ -170,15 +173,20 @@ def make_policy(spec: str) -> Policy:
 def _load(name: str, parameters: dict[str, Any]) -> Policy:
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        home = importlib.import_module(module)
     except ImportError as error:
         raise InvalidInput(f"policy {name!r}: cannot import {module!r} ({error})") from error
-    except AttributeError:
-        raise InvalidInput(f"policy {name!r}: module {module!r} has no {attribute!r}") from None
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"policy {name!r}: cannot import {module!r} ({describe(error)})") from error
+    if not hasattr(home, attribute):
+        raise InvalidInput(f"policy {name!r}: module {module!r} has no {attribute!r}")
+    found = getattr(home, attribute)
     try:
         policy = found(**parameters) if inspect.isclass(found) or callable(found) else found
     except TypeError as error:
         raise InvalidInput(f"policy {name!r}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"policy {name!r} cannot be made: {describe(error)}") from error
     if not isinstance(policy, Policy):
         raise InvalidInput(f"policy {name!r} must have start(context) and decide(observation)")
     return policy

@@ -142,6 +142,44 @@ def test_a_crash_inside_a_users_policy_is_one_line_that_says_where(verb: tuple[s
     assert "crashes.py:4" in printed
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("class P(:", "SyntaxError: invalid syntax (own.py, line 1)"),
+        ("1 / 0", "ZeroDivisionError: division by zero (own.py:1)"),
+        ("import sys; sys.exit(0)", "SystemExit: 0 (own.py:1)"),
+        ("import os; os.no_such_name", "no attribute 'no_such_name'"),
+        ("class P:\n    def __init__(self): raise KeyError('a\\nb')", "KeyError: 'a\\nb' (own.py:2)"),
+        ("x = 1", "has no 'P'"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["run", "ratio"])
+def test_a_file_whose_policy_cannot_be_made_is_one_line(
+    verb: str, text: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "own", raising=False)
+    put()
+    Path("own.py").write_text(text + "\n")
+    words = ("run", "t.parquet") if verb == "run" else ("ratio", "--trace", "t.parquet", "-j", "1", "-o", "r")
+    printed = call(*words, "-p", "own:P", "-K", "2", code=2)
+    assert printed.startswith("error: policy 'own:P'")
+    assert says in printed
+    assert printed.count("\n") == 1
+    assert not Path("r").exists()
+
+
+def test_a_policy_that_ends_the_process_ends_no_run_as_if_it_were_fine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "own", raising=False)
+    put()
+    Path("own.py").write_text(
+        "class P:\n    def start(self, c): pass\n    def decide(self, s): raise SystemExit(0)\n"
+    )
+    for words in (("run", "t.parquet"), ("ratio", "--trace", "t.parquet", "-j", "1", "-o", "r")):
+        assert "own:P failed: SystemExit: 0 (own.py:3)" in call(*words, "-p", "own:P", "-K", "2", code=1)
+
+
 def test_opt_prints_the_optimum_and_its_kind() -> None:
     trace = read_trace(put())
     best = solve(trace, 2, 1)
@@ -215,6 +253,8 @@ RATIO = ("ratio", "-f", "cycling", "-p", "lru", "-K", "2", "-T", "50", "-o", "ou
         ((*RATIO, "-p", "lur"), "unknown policy 'lur'; did you mean 'lru'?"),
         ((*RATIO, "-p", "lru(theta=2)"), "unknown parameter of policy 'lru'"),
         ((*RATIO, "-p", "no_such_module:P"), "cannot import 'no_such_module'"),
+        ((*RATIO, "-p", "lru(touch=1)"), "touch must be 'retrieved' or 'threshold(x)'"),
+        ((*RATIO, "-p", "gated_lru(theta=2,theta=3)"), "gives 'theta' twice"),
         ((*RATIO, "-p", ","), "at least one value"),
         ((*RATIO, "-p", "lru,lru", "-K", "3,3"), None),
         ((*RATIO, "-f", "cyclin"), "unknown family 'cyclin'; did you mean 'cycling'?"),
