@@ -712,7 +712,7 @@ def solve_sweep(
 
     Notes
     -----
-    docs/flow-at-scale.md has measurements. Memory is about 60 bytes an event.
+    docs/flow-at-scale.md has measurements. Memory is about 90 bytes an event.
 
     Examples
     --------
