@@ -113,10 +113,10 @@ def _look_at_text(rows: Sequence[Row]) -> list[str]:
         low, high = min(r["ratio_high"] for r in here), max(r["ratio_high"] for r in here)
         share = 100 * here[0]["floor"] / here[0]["opt"]
         above = [r["floor_ratio_high"] for r in here if r["floor_ratio_high"]]
-        spread = f", above the floor {min(above):.2f}..{max(above):.2f}" if above else ""
+        spread = f", above the floor from {min(above):.2f} to {max(above):.2f}" if above else ""
         notes.append(
-            f"K = {k} (OPT {here[0]['opt_kind']}): raw ratios {low:.2f}..{high:.2f}{spread}. The floor is "
-            f"{share:.0f} % of OPT: that much of it nobody can avoid. Least cost: {best['policy']}."
+            f"K = {k} (OPT {here[0]['opt_kind']}): raw ratios from {low:.2f} to {high:.2f}{spread}. The "
+            f"floor is {share:.0f} % of OPT: that much of it nobody can avoid. Least cost: {best['policy']}."
         )
     return notes
 

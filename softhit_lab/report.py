@@ -48,6 +48,8 @@ def write_report(folder: Path, parts: Sequence[Part], variant: Variant) -> Path:
         "* **slope**: the same for the second half of the run only; what a constant cannot hide in.",
         "* **above F**: (ALG - F) / (OPT - F), F = what even a cache that keeps everything pays.",
         "* **switching**: the share of the cost that is switching.",
+        "* **Lines in figures**: dashed, 3; on paging also dotted, H_K, below which no online policy stays "
+        "on every sequence, and dash-dotted, (K+1)(1+lambda), the worst case of FIFO and LRU.",
         "* **OPT**: " + "; ".join(f"*{kind}*: {_KINDS.get(kind, kind)}" for kind in kinds) + ".",
         "",
     ]

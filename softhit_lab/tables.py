@@ -50,7 +50,10 @@ class Sheet:
     def _table(self, rows: Sequence[tuple[str, ...]], left: bool) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for number, name in enumerate(self.head):
-            table.add_column(name, justify="right" if number and not left else "left", no_wrap=not left)
+            if left:
+                table.add_column(name, overflow="fold")
+            else:
+                table.add_column(name, justify="right" if number else "left", no_wrap=True)
         for row in rows:
             table.add_row(*row)
         return table

@@ -81,7 +81,7 @@ KERNEL = Kernel("gated_lru", init, serve, decide, run, sizes=True)
 register_kernel(
     KERNEL,
     "LRU behind a counter of misses per item",
-    admission="misses of the item have cost theta",
+    admission="misses of the item have cost theta (None: lambda + 1)",
     eviction="least recently touched",
     theta=None,
 )

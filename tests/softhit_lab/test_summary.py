@@ -13,7 +13,7 @@ from scipy import stats
 from softhit.errors import InvalidInput
 from softhit_lab.cells import COLUMNS, derive, read_cells, write_cells
 from softhit_lab.summary import ratio_interval, summarise
-from softhit_lab.tables import sheets, show_measure
+from softhit_lab.tables import Sheet, sheets, show_measure
 
 
 def cell(**changes: Any) -> dict[str, Any]:
@@ -184,3 +184,13 @@ def test_a_narrow_terminal_loses_the_intervals_and_no_ratio(width: int, shown: b
     assert printed.count("3.033") == 3
     assert ("±" in printed) == shown
     assert "…" not in printed
+
+
+def test_a_table_of_texts_loses_no_letter_on_a_narrow_terminal() -> None:
+    screen = Console(file=io.StringIO(), width=24)
+    Sheet("t", ("name", "parameters"), [("one", "horizon=1.0,evidence=True"), ("two", "")]).show(
+        screen, left=True
+    )
+    printed = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in printed
+    assert "horizon=1.0,evidence=True" in "".join(printed.replace("one", "").split())
