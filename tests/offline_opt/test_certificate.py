@@ -294,24 +294,17 @@ class TestLargeNumbers:
                     assert low == trace.total_weight - total * prices.unit
                 assert check_certificate(certificate, trace).proved
 
-    @pytest.mark.parametrize("bits", range(20, 36))
-    def test_on_both_sides_of_64_bits(self, bits):
-        # units that take the largest sum past 2**58, 2**59, ... 2**64
-        rng = np.random.default_rng(bits)
-        quality = rng.integers(0, 5, (6, 3)) / 4
-        trace = from_arrays(quality, rng.integers(0, 3, 6), weight=rng.integers(1, 4, 6) * 2**20)
-        prices = draw_prices(rng, trace, Fraction(1), Variant())
-        prices = replace(prices, slot=prices.slot * 2**20, serve=prices.serve * 2**20)
-        finer = Prices(
-            prices.slot * 2**bits // 3,
-            prices.serve * 2**bits // 3,
-            prices.entry * 2**bits // 3,
-            prices.unit / 2**bits,
-        )
-        certificate = make_certificate(trace, 2, 1, Variant(), None, finer)
-        total = sum(value_by_enumeration(trace, 2, Variant(), finer, i) for i in range(3))
-        total += sum(finer.serve.tolist()) + 2 * sum(finer.slot.tolist()) + 2 * finer.entry
-        assert proved(certificate, trace)[0] == trace.total_weight - total * finer.unit
+    @pytest.mark.parametrize("bits", range(57, 67))
+    @pytest.mark.parametrize("eighths", [8, 9, 14, 15])
+    def test_on_both_sides_of_64_bits(self, bits, eighths):
+        # the slot of step 3 is so dear that sums pass 2**60, 2**61, ... and item 0 cannot come in behind it
+        trace = from_requests([1, 0, 0, 0, 0, 0], n_items=2, arrivals=[0, -1, -1, -1, -1, -1])
+        dear = (eighths << bits - 3) // trace.quality_scale
+        slot = np.array([0, 0, 0, dear, 0, 0], dtype=object)
+        prices = Prices(slot, np.zeros(6, np.int64), 1, Fraction(1))
+        certificate = make_certificate(trace, 1, 1, Variant(), None, prices)
+        total = sum(value_by_enumeration(trace, 1, Variant(), prices, item) for item in range(2))
+        assert proved(certificate, trace)[0] == 6 - total - dear - prices.entry
 
     def test_a_capacity_of_any_size(self):
         trace = from_requests([0, 1, 0, 1])
