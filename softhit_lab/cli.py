@@ -44,13 +44,21 @@ class _Group(TyperGroup):
         except OSError as error:
             _complain(f"{error.filename or 'file'}: {error.strerror or error}")
             code = 2
+        except MemoryError as error:
+            _complain(
+                f"not enough memory ({str(error) or 'asked for too much'}); try fewer steps, items or values"
+            )
+            code = 2
         except (KeyboardInterrupt, typer.Abort):
+            typer.echo("interrupted", err=True)
             code = 130
         sys.exit(code if isinstance(code, int) else 0)
 
 
 def _complain(text: str) -> None:
-    typer.echo(f"error: {' '.join(text.split())}", err=True)
+    # what a file holds may be quoted in an error, and must not command the terminal
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
+    typer.echo(f"error: {line}", err=True)
 
 
 app = typer.Typer(

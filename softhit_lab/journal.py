@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -68,12 +69,17 @@ class Journal:
     def add(self, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Append records under their keys, and have them on disk before returning."""
         lines = [json.dumps({"key": key, "value": value}) + "\n" for key, value in records.items()]
-        self._file.write("".join(lines).encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write("".join(lines).encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise InvalidInput(f"cannot write {str(self.path)!r}: {error.strerror}") from error
         self.records.update((key, dict(value)) for key, value in records.items())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        # all of it is on disk already; after a failed write there is no use in failing again
+        with contextlib.suppress(OSError):
+            self._file.close()

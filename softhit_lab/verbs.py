@@ -150,7 +150,7 @@ def draw_results(results: Path | None, output: Path | None, jobs: int | None) ->
     rows = summarise(read_cells(results / "cells.parquet"))
     try:
         command = str(json.loads((results / "manifest.json").read_text())["command"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         unknown("result folder", str(results), ["one with cells.parquet and manifest.json"])
     folder = output or results / "figures"
     for drawing in draw(rows):

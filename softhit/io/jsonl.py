@@ -92,7 +92,9 @@ def read_trace_jsonl(path: str | os.PathLike[str]) -> Trace:
                 counts.append(len(own))
                 arrivals.append(row.get("arrival", -1))
                 weight.append(row.get("weight", 1))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except InvalidInput:
+        raise
+    except (ValueError, RecursionError) as error:
         where = "not a softhit trace" if number <= 1 else f"damaged at line {number}"
         raise InvalidInput(f"{name!r} is {where}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -101,6 +103,7 @@ def read_trace_jsonl(path: str | os.PathLike[str]) -> Trace:
         raise InvalidInput(f"{name!r} is empty; a trace has at least its header line")
     if len(counts) != header["n_steps"]:
         raise InvalidInput(f"{name!r} has {len(counts)} steps but states {header['n_steps']}: is it cut off?")
+    sizes: Any = header.get("sizes")
     try:
         trace = Trace(
             n_items=header["n_items"],
@@ -110,7 +113,7 @@ def read_trace_jsonl(path: str | os.PathLike[str]) -> Trace:
             ranks=np.array(ranks or [], dtype=None if ranks else np.int32) if scored else None,
             arrivals=np.array(arrivals, dtype=None if arrivals else np.int32),
             weight=np.array(weight, dtype=None if weight else np.int32),
-            sizes=header.get("sizes", np.ones(header["n_items"], np.int64)),
+            sizes=sizes,
             quality_scale=header["quality_scale"],
             metadata=header.get("metadata", {}),
         )

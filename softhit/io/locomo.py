@@ -173,7 +173,7 @@ def read_locomo(path: str | os.PathLike[str]) -> list[Conversation]:
     name = existing(path, "LoCoMo file")
     try:
         raw = json.loads(name.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{str(name)!r} is not JSON, or it is cut off: {error}") from None
     if not isinstance(raw, list) or not raw:
         raise InvalidInput(f"{str(name)!r} is not a LoCoMo file: it must be a list of conversations")

@@ -183,7 +183,7 @@ def _int_fact(name: str, facts: Mapping[str, str], key: str) -> int:
 def _metadata(name: str, facts: Mapping[str, str]) -> dict[str, Any]:
     try:
         found = json.loads(facts.get("metadata", "{}"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{name!r} has metadata that is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise InvalidInput(f"{name!r} has metadata that is not a JSON object")

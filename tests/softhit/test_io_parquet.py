@@ -359,6 +359,10 @@ def test_json_lines_written_by_hand_need_no_hash_and_no_defaults(folder):
             "n_items must be an integer >= 0",
         ),
         (lambda ls: [ls[0].replace('"n_items": 2', '"n_items": 1'), *ls[1:]], "not a valid trace: items[0]"),
+        # neither a terabyte of default sizes, nor what Python's own limits raise
+        (lambda ls: [ls[0].replace('"n_items": 2', f'"n_items": {10**12}'), *ls[1:]], "n_items must be"),
+        (lambda ls: ["[" * 100_000, *ls[1:]], "not a softhit trace"),
+        (lambda ls: [*ls[:-1], '{"items": [' + "9" * 5000], "damaged at line 3"),
     ],
 )
 def test_wrong_json_lines_are_refused(folder, edit, words):

@@ -51,6 +51,64 @@ def test_the_command_is_installed_as_a_process_that_ends_with_the_right_code() -
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("where", ["import typer", "import softhit", "from softhit_lab import ranges"])
+def test_ctrl_c_while_python_still_imports_is_silent(where: str) -> None:
+    # a hook raises the signal at the given import, whenever that comes
+    name = where.split()[-1] if "from" not in where else "softhit_lab.ranges"
+    text = (
+        "import os, signal, sys\n"
+        "class Hook:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {name!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Hook())\n"
+        "from softhit_lab.start import main\n"
+        "sys.argv = ['softhit', 'policies']\n"
+        "main()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_pressed_many_times_is_one_interruption(tmp_path: Path) -> None:
+    put()
+    Path("waits.py").write_text(
+        "import os, signal, threading\n"
+        "class P:\n    def start(self, c): pass\n"
+        "    def decide(self, s):\n"
+        "        try: os.kill(os.getpid(), signal.SIGINT); threading.Event().wait(60)\n"
+        "        finally: os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    words = ["ratio", "--trace", "t.parquet", "-p", "waits:P", "-K", "2", "-j", "1", "-o", "r"]
+    text = f"import sys; sys.argv = ['softhit', *{words!r}]; from softhit_lab.start import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.returncode == 130, done.stderr
+    assert "interrupted: 0 of 1 cells" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_more_than_the_memory_holds_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_much(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr("softhit_lab.single.make_trace", too_much)
+    printed = call("trace", "cycling", "-T", "2e9", code=2)
+    assert (
+        printed == "error: not enough memory (Unable to allocate 7 TiB); try fewer steps, items or values\n"
+    )
+
+
+def test_an_error_that_quotes_a_file_does_not_command_the_terminal() -> None:
+    Path("bad.csv").write_bytes(b"\x1b[31mred\x07,\n")
+    printed = call("info", "bad.csv", code=2)
+    assert printed.removesuffix("\n").isprintable()
+
+
 def test_a_trace_is_made_as_asked() -> None:
     call("trace", "cycling", "-K", "8", "-T", "1e2", "--set", "w=1.5K", "-o", "c.parquet")
     made = read_trace("c.parquet")
