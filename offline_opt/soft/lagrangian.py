@@ -62,10 +62,11 @@ CHECKS = 16
 PROMISING = 0.1
 """Occasions that the ascent held in at least this part of its later iterations may be held in windows."""
 SURE = 0.97
-"""Where a held item stays on that the ascent held in this part of its later iterations, the first round keeps
+"""Where a held item stays on that the ascent held in this part of its later iterations, the first rounds keep
 it, which makes the windows longer; the others decide on it too."""
+FIRST_ROUNDS = 2
 WINDOW, FIRST_WINDOW, SIZED_WINDOW = 600, 300, 150
-"""Occasions to decide per window: in general, in the first round, and where items have sizes (knapsacks are
+"""Occasions to decide per window: in general, in the first rounds, and where items have sizes (knapsacks are
 harder)."""
 WINDOW_NODES = 20
 """Nodes of the branch and bound of one window."""
@@ -365,8 +366,8 @@ class _Run:
         assert self.best is not None
         n_steps = self.problem[0].n_steps
         share = self.ascent.share
-        sure = share > SURE if turn == 0 else None
-        size = WINDOW if turn else FIRST_WINDOW
+        sure = share > SURE if turn < FIRST_ROUNDS else None
+        size = FIRST_WINDOW if turn < FIRST_ROUNDS else WINDOW
         if not self.problem[0].structure.unit_sizes:
             size = SIZED_WINDOW
         tool = windows.Windows(*self.problem, self.occasions, share > PROMISING, sure)
@@ -405,7 +406,7 @@ class _Run:
                     self.solve_windows(turn)
                 self.reslot(rng)
                 turn += 1
-                if self.best[0].fraction == before and turn > 2:
+                if self.best[0].fraction == before and turn > FIRST_ROUNDS + 1:
                     break
         except _Stop as reason:
             return str(reason)
@@ -425,7 +426,7 @@ def bracket(
     switch_cost: Any,
     variant: Variant | None = None,
     iterations: int | None = None,
-    rounds: int = 3,
+    rounds: int = 4,
     gap: float = 0.0,
     time_limit: float | None = None,
     progress: Progress | None = None,
