@@ -29,7 +29,7 @@ def main() -> int:
     if chosen.only in (None, "certificates"):
         certificates.run(report, fast=chosen.fast)
     if chosen.only in (None, "soft"):
-        soft_opt.run(report, limit=60 if chosen.fast else 120, fast=chosen.fast)
+        soft_opt.run(report, limit=20 if chosen.fast else 120, fast=chosen.fast)
     if chosen.output:
         chosen.output.parent.mkdir(parents=True, exist_ok=True)
         partial = chosen.output.with_suffix(".part")
