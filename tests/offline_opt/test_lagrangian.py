@@ -267,6 +267,21 @@ class TestWindows:
             assert now == cost(dp.best_schedule(*problem), *problem).fraction
         assert better > 15
 
+    def test_what_is_held_throughout_leaves_no_room_in_a_window(self):
+        # item 0 is held from step 1 to step 5 and serves nothing in between, where item 1 would serve step 3
+        quality = np.zeros((6, 2))
+        quality[[1, 5], 0], quality[3, 1] = 1.0, 0.5
+        trace, variant = from_arrays(quality), Variant(availability="pool", fill="charged")
+        occasions = find_occasions(trace, 1, variant)
+        held = occasions.item == 0
+        windows = Windows(trace, 1, Fraction(0), variant, occasions, np.ones(len(occasions), np.bool_))
+        assert windows.solve(held, held & occasions.first, 2, 5, 100, 0.0) is None
+        # nobody is there: item 1 is let in
+        nobody = np.zeros_like(held)
+        found = windows.solve(nobody, nobody, 2, 5, 100, 0.0)
+        assert found is not None
+        assert found[0].tolist() == (occasions.item == 1).tolist()
+
     def test_cuts_cover_all_steps_and_move(self):
         trace = topics(0)
         occasions = find_occasions(trace, 6)
