@@ -5,12 +5,17 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import os
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from softhit.errors import InvalidInput, UnknownName
 
-__all__ = ["check_choice", "check_int", "check_real", "fail", "nearest", "unknown"]
+__all__ = ["as_array", "check_choice", "check_int", "check_real", "describe", "fail", "nearest", "unknown"]
 
 
 def fail(name: str, value: object, allowed: str) -> NoReturn:
@@ -75,6 +80,20 @@ def check_real(name: str, value: Any, low: float = -math.inf, high: float = math
     return number
 
 
+def as_array(name: str, value: Any, allowed: str, dtype: Any = None) -> NDArray[Any]:
+    """Return ``value`` as an array; what numpy cannot make one of is refused by name.
+
+    >>> as_array("quality", [[1, 0], [1]], "a matrix")
+    Traceback (most recent call last):
+    ...
+    softhit.errors.InvalidInput: quality must be a matrix, got [[1, 0], [1]]
+    """
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        fail(name, value, allowed)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion such as ``"; did you mean 'lru'?"``, or an empty string."""
     close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
@@ -100,3 +119,20 @@ def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
         hint = nearest(str(value), allowed)
         raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {value!r}{hint}")
     return value
+
+
+def describe(error: BaseException) -> str:
+    """Say in one line what went wrong in code that is not ours, and where.
+
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError as error:
+    ...     describe(error).partition(" (")[0]
+    'ZeroDivisionError: division by zero'
+    """
+    text = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    # of a syntax error the message itself says where
+    if frames and not isinstance(error, SyntaxError):
+        text += f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"
+    return text

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import traceback
-
 __all__ = [
     "BudgetExhausted",
     "Infeasible",
@@ -15,7 +12,6 @@ __all__ = [
     "PolicyError",
     "SofthitError",
     "UnknownName",
-    "describe",
 ]
 
 
@@ -73,20 +69,3 @@ class NotCertified(SofthitError):
 
 class BudgetExhausted(SofthitError):
     """A time or evaluation budget ended before there was any answer; raise the budget."""
-
-
-def describe(error: BaseException) -> str:
-    """Say in one line what went wrong in code that is not ours, and where.
-
-    >>> try:
-    ...     1 / 0
-    ... except ZeroDivisionError as error:
-    ...     describe(error).partition(" (")[0]
-    'ZeroDivisionError: division by zero'
-    """
-    text = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    # of a syntax error the message itself says where
-    if frames and not isinstance(error, SyntaxError):
-        text += f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"
-    return text

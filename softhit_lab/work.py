@@ -14,8 +14,9 @@ import numpy as np
 
 import offline_opt
 from softhit import Schedule, Trace, Variant, cost, floor_units, make_policy, simulate
+from softhit.check import describe
 from softhit.cost import miss_units_by_step
-from softhit.errors import InvalidSchedule, PolicyError, SofthitError, describe
+from softhit.errors import InvalidSchedule, PolicyError, SofthitError
 from softhit.policies import policy_info
 from softhit.retrieval import utility_scale
 from softhit_lab.experiment import Cell, Instance

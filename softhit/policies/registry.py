@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from softhit.check import unknown
-from softhit.errors import InvalidInput, describe
+from softhit.check import describe, unknown
+from softhit.errors import InvalidInput
 from softhit.policies.kernel import CompiledPolicy, Kernel
 from softhit.policies.protocol import Policy
 
