@@ -80,11 +80,17 @@ def _misses(
     return high, low
 
 
-def _sum_misses(schedule: Schedule, trace: Trace, variant: Variant, out: NDArray[np.int64]) -> int:
+def _units(trace: Trace, variant: Variant) -> int:
+    """Return the units per 1.0 of utility, if the cost of every single step fits 64 bits in them."""
     full = utility_scale(trace.quality_scale, variant)
     heaviest = int(trace.weight.max(initial=0))
     if heaviest * full >= 2**63:
         fail("weight", heaviest, f"below 2**63 / {full}, so that one step's cost fits 64 bits")
+    return full
+
+
+def _sum_misses(schedule: Schedule, trace: Trace, variant: Variant, out: NDArray[np.int64]) -> int:
+    full = _units(trace, variant)
     ranks = trace.quality if trace.ranks is None else trace.ranks
     high, low = _misses(
         schedule.leave_ptr,
@@ -195,7 +201,7 @@ def floor_units(trace: Trace, variant: Variant | None = None) -> int:
     2.25
     """
     variant = variant or Variant()
-    full = utility_scale(trace.quality_scale, variant)
+    full = _units(trace, variant)
     first = np.zeros(trace.n_items, np.int64)
     if variant.stream:
         first[:] = trace.n_steps

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softhit.check import check_int, fail
+from softhit.check import as_array, check_int, fail
 from softhit.errors import InvalidInput, InvalidSchedule, PolicyError
 from softhit.exact import check_switch_cost
 from softhit.policies import CompiledPolicy, Context, Decision, Observation, Policy, make_policy
@@ -35,6 +35,20 @@ class Served:
 
     seen: Observation
     decision: Decision
+
+
+_MOST = 2**31 - 1
+
+
+def _integers(name: str, value: Any, low: int, high: int, dtype: Any = np.int32) -> NDArray[Any]:
+    """Return a one-dimensional array of integers in [low, high]; nothing is rounded."""
+    allowed = f"a one-dimensional array of integers in {low}..{high}"
+    array = as_array(name, value, allowed)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+        fail(name, value, allowed)
+    if len(array) and (array.min() < low or array.max() > high):
+        fail(name, value, allowed)
+    return array.astype(dtype, copy=False)
 
 
 def _ids(value: Any, what: str, name: str, step: int) -> tuple[int, ...]:
@@ -84,10 +98,17 @@ class Session:
         self.variant = variant or Variant()
         self.capacity = check_int("capacity", capacity, low=1)
         self.n_items = check_int("n_items", n_items, low=0)
-        self.policy = make_policy(policy) if isinstance(policy, str) else policy
+        chosen = make_policy(policy) if isinstance(policy, str) else policy
+        if isinstance(chosen, type) or not isinstance(chosen, Policy):
+            fail("policy", policy, "a name, or an object with start(context) and decide(observation)")
+        self.policy: Policy = chosen
         self.name = str(getattr(self.policy, "name", type(self.policy).__name__))
-        self._sizes = np.ones(n_items, np.int64) if sizes is None else np.asarray(sizes, np.int64)
-        self._scale = check_int("quality_scale", quality_scale, low=1)
+        units = np.ones(self.n_items, np.int64) if sizes is None else sizes
+        self._sizes: NDArray[np.int64] = _integers("sizes", units, 1, 2**40, np.int64).copy()
+        if len(self._sizes) != self.n_items:
+            fail("sizes", sizes, f"{self.n_items} integers, one for each item")
+        self._sizes.setflags(write=False)
+        self._scale = check_int("quality_scale", quality_scale, low=1, high=10**9)
         self._full = utility_scale(self._scale, self.variant)
         self._aggregator = aggregator_code(self.variant)
         k = self.variant.top_k
@@ -112,7 +133,7 @@ class Session:
 
     def holds(self, item: int) -> bool:
         """Whether ``item`` is in the cache now."""
-        return bool(self._held[item])
+        return 0 <= item < self.n_items and bool(self._held[item])
 
     @property
     def held(self) -> list[int]:
@@ -132,22 +153,45 @@ class Session:
         Raises
         ------
         InvalidInput
-            The row or the arrival is malformed.
+            The row, the arrival or the weight is malformed; the rules are those of a :class:`Trace`.
         PolicyError
             The policy returned something that is not a decision.
         InvalidSchedule
-            It evicted what it does not hold, admitted what may not enter, or overfilled the cache.
+            It evicted what it does not hold, admitted what may not enter, or overfilled the cache. The
+            step does not count then: the cache is as it was before, but the policy has seen the step.
         """
-        row = np.asarray(items, np.int32)
-        worth = np.asarray(quality, np.int32)
-        keys = worth if ranks is None else np.asarray(ranks, np.int32)
-        t, n, u, own = self._steps, 0, 0, 0
+        ids = f"ascending item ids in 0..{self.n_items - 1}"
+        row = as_array("items", items, ids)
+        whole = row.ndim == 1 and (row.dtype.kind in "iu" or not len(row))
+        if not whole or (len(row) and (row[0] < 0 or row[-1] >= self.n_items or np.any(row[1:] <= row[:-1]))):
+            fail("items", items, ids)
+        # without a score an entry of quality 0 is none
+        worth = _integers("quality", quality, int(ranks is None), self._scale)
+        keys = worth if ranks is None else _integers("ranks", ranks, 0, _MOST)
         if len(worth) != len(row) or len(keys) != len(row):
             raise InvalidInput(f"quality and ranks must have length {len(row)}, one for each of items")
-        if len(row) and (row[0] < 0 or row[-1] >= self.n_items or np.any(row[1:] <= row[:-1])):
-            fail("items", items, f"ascending item ids in 0..{self.n_items - 1}")
-        if not -1 <= arrival < self.n_items:
+        try:
+            coming = operator.index(arrival)
+        except TypeError:
+            coming = -2
+        if not -1 <= coming < self.n_items:
             fail("arrival", arrival, f"an item id in 0..{self.n_items - 1}, or -1 for none")
+        mass = check_int("weight", weight, low=0, high=_MOST)
+        return self._play(
+            row.astype(np.int32, copy=False), worth, coming, mass, None if ranks is None else keys
+        )
+
+    def _play(
+        self,
+        row: NDArray[np.int32],
+        worth: NDArray[np.int32],
+        arrival: int,
+        weight: int,
+        ranks: NDArray[np.int32] | None,
+    ) -> Served:
+        """Play a step whose row is known to be well formed."""
+        keys = worth if ranks is None else ranks
+        t, n, u, own = self._steps, 0, 0, 0
         if weight > 0:
             n = int(
                 retrieve(
@@ -174,11 +218,11 @@ class Session:
             retrieved=tuple(self._got[:n].tolist()),
             retrieved_units=tuple(self._worth[:n].tolist()),
             utility_units=u,
-            arrival=int(arrival),
+            arrival=arrival,
             arrival_units=own,
             arrival_held=arrival >= 0 and bool(self._held[arrival]),
             free=self._free,
-            weight=int(weight),
+            weight=weight,
             quality_scale=self._scale,
             utility_scale=self._full,
         )
@@ -191,7 +235,12 @@ class Session:
             )
         evict = _ids(answer.evict, "evict", self.name, t)
         admit = _ids(answer.admit, "admit", self.name, t)
-        self._apply(t, evict, admit, int(arrival))
+        kept = len(self._leaves), len(self._enters)
+        try:
+            self._apply(t, evict, admit, arrival)
+        except InvalidSchedule:
+            self._take_back(*kept)
+            raise
         self._steps += 1
         return Served(seen, Decision(evict, admit))
 
@@ -216,6 +265,16 @@ class Session:
             self._held[i] = 1
             self._free -= int(self._sizes[i])
             self._enters.append((t, i))
+
+    def _take_back(self, leaves: int, enters: int) -> None:
+        """Undo what a step did to the cache before it turned out to be invalid."""
+        for _, i in self._enters[enters:]:
+            self._held[i] = 0
+            self._free += int(self._sizes[i])
+        for _, i in self._leaves[leaves:]:
+            self._held[i] = 1
+            self._free -= int(self._sizes[i])
+        del self._leaves[leaves:], self._enters[enters:]
 
     def schedule(self) -> Schedule:
         """Return the history so far."""
@@ -300,7 +359,7 @@ def simulate(
     indptr, arrivals, weight = trace.indptr.tolist(), trace.arrivals.tolist(), trace.weight.tolist()
     for t in range(trace.n_steps):
         a, b = indptr[t], indptr[t + 1]
-        session.step(
+        session._play(
             trace.items[a:b],
             trace.quality[a:b],
             arrivals[t],

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from softhit.check import check_choice, check_int, fail
 
-__all__ = ["AGGREGATORS", "AVAILABILITIES", "FILLS", "ORDERS", "Variant"]
+__all__ = ["AGGREGATORS", "AVAILABILITIES", "FILLS", "MOST_RETRIEVED", "ORDERS", "Variant"]
 
 ORDERS = ("serve_then_update", "update_then_serve")
 AVAILABILITIES = ("stream", "pool")
 FILLS = ("free", "charged")
 AGGREGATORS = ("best", "mean_topk", "coverage")
+MOST_RETRIEVED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Variant:
         Utility of the k retrieved items: the first one's quality (k = 1), the sum divided by k (also when
         fewer are held), or 1 - prod(1 - s) rounded down to the quality grid.
     top_k : int
-        How many items are retrieved; 1 for ``best``.
+        How many items are retrieved, at most ``MOST_RETRIEVED``; 1 for ``best``.
 
     Examples
     --------
@@ -49,7 +50,7 @@ class Variant:
         check_choice("availability", self.availability, AVAILABILITIES)
         check_choice("fill", self.fill, FILLS)
         check_choice("aggregator", self.aggregator, AGGREGATORS)
-        object.__setattr__(self, "top_k", check_int("top_k", self.top_k, low=1))
+        object.__setattr__(self, "top_k", check_int("top_k", self.top_k, low=1, high=MOST_RETRIEVED))
         if self.aggregator == "best" and self.top_k != 1:
             fail("top_k", self.top_k, "1 for aggregator 'best' (use mean_topk or coverage for more)")
 

@@ -43,6 +43,9 @@ __all__ = ["CompiledPolicy", "Kernel", "replay"]
 
 State = tuple[NDArray[Any], ...]
 
+MOST_ROOM = 2**62
+"""Compiled code sees a larger capacity as this one: no trace fills either."""
+
 
 @lean
 def observe(row: Any, a: Any, b: Any, held: Any, config: Any, e: Any, got: Any, worth: Any) -> Any:
@@ -290,7 +293,7 @@ class CompiledPolicy:
             seen.utility_units,
             seen.weight,
             size,
-            seen.free,
+            min(seen.free, MOST_ROOM),
             self._out,
         )
         if m < 0:
@@ -314,7 +317,7 @@ class CompiledPolicy:
         )
         config = np.array(
             [
-                min(context.capacity, 2**62),
+                min(context.capacity, MOST_ROOM),
                 variant.top_k,
                 aggregator_code(variant),
                 trace.quality_scale,

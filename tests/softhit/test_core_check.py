@@ -85,7 +85,8 @@ class TestVariant:
             ({"fill": None}, "fill must be one of free, charged"),
             ({"aggregator": "max"}, "aggregator must be one of"),
             ({"top_k": 2}, "top_k must be 1 for aggregator 'best'"),
-            ({"aggregator": "coverage", "top_k": 0}, "top_k must be an integer >= 1, got 0"),
+            ({"aggregator": "coverage", "top_k": 0}, "top_k must be an integer in 1..1000000, got 0"),
+            ({"aggregator": "mean_topk", "top_k": 10**30}, "top_k must be an integer in 1..1000000"),
             ({"aggregator": "coverage", "top_k": 2.0}, "top_k must be an integer"),
         ],
     )

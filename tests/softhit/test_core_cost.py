@@ -203,6 +203,8 @@ def test_weights_of_many_bits_are_summed_exactly() -> None:
     deep = Variant(aggregator="mean_topk", top_k=5)
     with pytest.raises(InvalidInput, match="weight must be below"):
         cost(keep, trace, 1, 0, deep)
+    with pytest.raises(InvalidInput, match="weight must be below"):
+        floor_units(trace, deep)
 
 
 def test_free_fill_pays_for_what_exceeds_the_capacity_only_and_an_emptied_slot_is_not_free_again() -> None:

@@ -14,6 +14,7 @@ from softhit import (
     InvalidSchedule,
     Observation,
     PolicyError,
+    Schedule,
     Session,
     Trace,
     UnknownName,
@@ -386,11 +387,67 @@ def test_a_wrong_answer_is_refused_with_its_step(answer: Any, error: type[Except
         (([0, 1], [1]), "quality and ranks must have length 2"),
         (([0], [1], 3), r"arrival must be an item id in 0\.\.2, or -1 for none, got 3"),
         (([0], [1], -2), "arrival must be an item id"),
+        (([0], [1], 0.5), "arrival must be an item id"),
+        (([0.9], [1]), "items must be ascending item ids"),
+        (([[0]], [1]), "items must be ascending item ids"),
+        (([0, [1]], [1]), "items must be ascending item ids"),
+        # units, not fractions: 0.7 would have become 0
+        (([0], [0.7]), r"quality must be a one-dimensional array of integers in 1\.\.10000, got \[0\.7\]"),
+        (([0], [10_001]), "quality must be"),
+        (([0], [0]), "quality must be"),
+        (([0], [-1], 0, 1, [0]), "quality must be"),
+        (([0], [0], 0, 1, [-1]), "ranks must be"),
+        (([0], [1], 0, -1), "weight must be an integer in 0"),
+        (([0], [1], 0, 1.5), "weight must be an integer in 0"),
     ],
 )
 def test_a_malformed_step_is_refused(step: Any, message: str) -> None:
+    session = Session("lru", n_items=3, capacity=1)
     with pytest.raises(InvalidInput, match=message):
-        Session("lru", n_items=3, capacity=1).step(*step)
+        session.step(*step)
+    assert session.schedule().n_steps == 0
+
+
+def test_an_entry_of_quality_zero_is_legal_with_a_score() -> None:
+    session = Session("lru", n_items=3, capacity=2)
+    session.step([0], [10_000], arrival=0)
+    served = session.step([0, 1], [0, 5], arrival=1, ranks=[0, 1])
+    assert (served.seen.retrieved, served.seen.utility_units) == ((0,), 0)
+
+
+@pytest.mark.parametrize("sizes", [[1], [1, 0, 1], [1, -1, 1], [1.5, 1, 1], "abc", [1, 2, 2**41]])
+def test_a_session_takes_the_sizes_a_trace_takes(sizes: Any) -> None:
+    with pytest.raises(InvalidInput, match="sizes must be"):
+        Session("lru", n_items=3, capacity=2, sizes=sizes)
+
+
+def test_a_session_takes_what_simulate_takes_as_a_policy() -> None:
+    for policy in (7, Broken, "lur"):
+        with pytest.raises(InvalidInput, match="policy"):
+            Session(policy, n_items=3, capacity=2)  # type: ignore[arg-type]
+
+
+def test_a_step_with_a_wrong_answer_does_not_count() -> None:
+    policy = Broken(Decision(admit=(0,)))
+    session = Session(policy, n_items=3, capacity=2, sizes=[1, 2, 1])
+    session.step([0], [1], arrival=0)
+    # out and in again, then one that may not enter
+    policy.answer = Decision(evict=(0,), admit=(1, 1))
+    with pytest.raises(InvalidSchedule, match="step 1, item 1: the item enters but is already held"):
+        session.step([1], [1], arrival=1)
+    assert session.held == [0]
+    assert not session.holds(1)
+    assert not session.holds(-1)
+    policy.answer = Decision(evict=(0,), admit=(1,))
+    assert session.step([1], [1], arrival=1).seen.free == 1
+    assert session.schedule() == Schedule.from_events(2, [1], [0], [0, 1], [0, 1])
+
+
+@pytest.mark.parametrize("spec", policy_names(clairvoyant=False))
+def test_a_capacity_beyond_64_bits_is_a_large_one(spec: str) -> None:
+    trace = from_requests(np.random.default_rng(0).integers(0, 9, 60))
+    runs = [simulate(spec, trace, 10**30, step_by_step=steps) for steps in (False, True)]
+    assert runs[0] == runs[1]
 
 
 def test_a_policy_may_answer_nothing() -> None:
