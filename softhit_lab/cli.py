@@ -291,9 +291,14 @@ def figures(
     jobs: Jobs = None,
 ) -> None:
     """Draw a result folder again, or the figures of the documents."""
-    from softhit_lab.verbs import draw_results
+    if results is None:
+        from softhit_lab.demo import draw_documents
 
-    draw_results(results, common.output, jobs)
+        draw_documents(common.output or Path("docs/img"), jobs)
+    else:
+        from softhit_lab.verbs import draw_results
+
+        draw_results(results, common.output)
 
 
 def main() -> None:

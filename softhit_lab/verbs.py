@@ -140,13 +140,8 @@ def print_families(output: Path | None) -> None:
     write_sheet(sheet, output)
 
 
-def draw_results(results: Path | None, output: Path | None, jobs: int | None) -> None:
-    """Draw a result folder again, or, without one, the figures of the documents."""
-    if results is None:
-        from softhit_lab.demo import draw_documents
-
-        draw_documents(output or Path("docs/img"), jobs)
-        return
+def draw_results(results: Path, output: Path | None) -> None:
+    """Draw a result folder again."""
     rows = summarise(read_cells(results / "cells.parquet"))
     try:
         command = str(json.loads((results / "manifest.json").read_text())["command"])
