@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from softhit.check import check_choice, check_int, check_real, fail, unknown
+from softhit.check import as_array, check_choice, check_int, check_real, fail, unknown
 from softhit.errors import InvalidInput
-from softhit.trace import DEFAULT_SCALE, Trace
+from softhit.trace import DEFAULT_SCALE, MAX_SCALE, Trace
 
 __all__ = [
     "CosineClipped",
@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+COSINE_GRID = 2.0**22
+"""Cosines are rounded to multiples of 1/COSINE_GRID, 2.4e-7, so that equal vectors have equal cosines."""
 
 # the sparse stubs know many classes and no common ground
 sp: Any = scipy.sparse
@@ -143,7 +146,7 @@ def quality_rule(text: str) -> QualityRule:
 
 
 def _to_grid(name: str, values: Any, scale: int) -> NDArray[np.int32]:
-    array = np.asarray(values)
+    array = as_array(name, values, "numbers in [0, 1]")
     if array.dtype.kind not in "iufb":
         fail(name, values, "numbers in [0, 1]")
     array = array.astype(np.float64)
@@ -229,27 +232,29 @@ def from_requests(
     >>> from_requests([]).n_steps
     0
     """
-    ids = np.asarray(requests)
+    ids = as_array("requests", requests, "a one-dimensional array of item ids")
     if ids.ndim != 1 or (len(ids) and ids.dtype.kind not in "iu"):
         fail("requests", requests, "a one-dimensional array of item ids")
     ids = ids.astype(np.int64)
     if len(ids) and ids.min() < -1:
         fail("requests", int(ids.min()), "item ids >= 0, or -1 for none")
     count = int(ids.max()) + 1 if len(ids) else 0
+    scale = check_int("quality_scale", quality_scale, low=1, high=MAX_SCALE)
+    if isinstance(arrivals, str):
+        check_choice("arrivals", arrivals, ["request"])
+        coming = ids
+    else:
+        coming = as_array("arrivals", arrivals, "'request' or an array of item ids")
+        if coming.ndim != 1 or (len(coming) and coming.dtype.kind not in "iu"):
+            fail("arrivals", arrivals, "'request' or an array of item ids")
     if n_items is None:
-        n = count
-        if isinstance(arrivals, str) is False and len(np.asarray(arrivals)):
-            n = max(n, int(np.max(np.asarray(arrivals))) + 1)
+        n = max(count, int(coming.max(initial=-1)) + 1)
     else:
         n = check_int("n_items", n_items, low=count)
-    scale = check_int("quality_scale", quality_scale, low=1)
-    worth = np.asarray(quality)
+    worth = as_array("quality", quality, "numbers in [0, 1]")
     units = _to_grid("quality", np.broadcast_to(worth, ids.shape) if worth.ndim == 0 else worth, scale)
     if len(units) != len(ids):
         raise InvalidInput(f"quality must have length {len(ids)}, got {len(units)}")
-    if isinstance(arrivals, str):
-        check_choice("arrivals", arrivals, ["request"])
-        arrivals = ids
     keep = (ids >= 0) & (units > 0)
     indptr = np.zeros(len(ids) + 1, np.int64)
     np.cumsum(keep, out=indptr[1:])
@@ -258,7 +263,7 @@ def from_requests(
         indptr=indptr,
         items=ids[keep],
         quality=units[keep],
-        arrivals=arrivals,
+        arrivals=coming,
         weight=weight,
         quality_scale=scale,
         metadata=metadata or {"generator": "requests"},
@@ -296,7 +301,7 @@ def from_arrays(
     >>> t.row(0)[1].tolist(), t.row(1)[0].tolist()
     ([10000, 4000], [1])
     """
-    scale = check_int("quality_scale", quality_scale, low=1)
+    scale = check_int("quality_scale", quality_scale, low=1, high=MAX_SCALE)
     if sp.issparse(quality):
         matrix = sp.coo_array(quality)
         if matrix.ndim != 2:
@@ -307,11 +312,11 @@ def from_arrays(
         if len(np.unique(step.astype(np.int64) * max(1, n_items) + item)) != len(step):
             raise InvalidInput("quality has duplicate entries; sum or drop them first")
     else:
-        dense = np.asarray(quality, dtype=np.float64)
+        dense = as_array("quality", quality, "a matrix of numbers of shape (T, N)", np.float64)
         if dense.ndim != 2:
             fail("quality", dense.shape, "a matrix of shape (T, N)")
         n_steps, n_items = dense.shape
-        bad = np.argwhere(~np.isfinite(dense))
+        bad = np.argwhere(~((dense >= 0) & (dense <= 1)))
         if len(bad):
             t, i = (int(x) for x in bad[0])
             fail(f"quality[{t}, {i}]", float(dense[t, i]), "a number in [0, 1]")
@@ -328,14 +333,16 @@ def from_arrays(
     }
     if score is None:
         return _assemble(n_steps, n_items, step, item, units, None, scale, **rest)
-    if np.shape(score) != (n_steps, n_items):
-        fail("score", np.shape(score), f"a matrix of shape ({n_steps}, {n_items})")
+    if not sp.issparse(score):
+        score = as_array("score", score, f"a matrix of numbers of shape ({n_steps}, {n_items})", np.float64)
+    if score.shape != (n_steps, n_items):
+        fail("score", score.shape, f"a matrix of shape ({n_steps}, {n_items})")
     if sp.issparse(score):
         ranked = sp.coo_array(score)
         at, what = ranked.coords
         points = np.asarray(ranked.data, dtype=np.float64)
     else:
-        grid = np.asarray(score, dtype=np.float64)
+        grid = score
         if np.any(np.isnan(grid)) or np.any(np.isposinf(grid)):
             fail("score", "NaN or +inf", "finite numbers, or -inf for entries that cannot be retrieved")
         at, what = np.nonzero(grid > -np.inf)
@@ -380,11 +387,13 @@ def from_clusters(
     >>> from_clusters([0, 1], [0, 0, 1], arrivals=[1, 2]).row(0)[0].tolist()
     [0, 1]
     """
-    asks, owns = np.asarray(query_clusters), np.asarray(item_clusters)
+    allowed = "a one-dimensional array of integers"
+    asks = as_array("query_clusters", query_clusters, allowed)
+    owns = as_array("item_clusters", item_clusters, allowed)
     for name, array, least in (("query_clusters", asks, -1), ("item_clusters", owns, 0)):
         if array.ndim != 1 or (len(array) and (array.dtype.kind not in "iu" or array.min() < least)):
             fail(name, array, f"a one-dimensional array of integers >= {least}")
-    scale = check_int("quality_scale", quality_scale, low=1)
+    scale = check_int("quality_scale", quality_scale, low=1, high=MAX_SCALE)
     units = _to_grid("quality", np.array([check_real("quality", quality, 0, 1)]), scale)[0]
     order = np.argsort(owns, kind="stable")
     low = np.searchsorted(owns[order], asks, side="left")
@@ -423,6 +432,9 @@ def from_embeddings(
 ) -> Trace:
     """Build a trace from unit vectors, in blocks, without ever holding the whole similarity matrix.
 
+    Cosines are computed in double precision and rounded to 22 binary digits. So equal vectors tie, a vector's
+    cosine with itself is 1, and blocks and libraries, which differ in the last bits, give one trace.
+
     Parameters
     ----------
     query_vectors : float32 (T, d), item_vectors : float32 (N, d)
@@ -448,14 +460,15 @@ def from_embeddings(
     >>> from_embeddings(v[[0, 2]], v, rule="threshold(0.9)").items.tolist()
     [0, 2]
     """
-    queries = np.ascontiguousarray(query_vectors, dtype=np.float32)
-    things = np.ascontiguousarray(item_vectors, dtype=np.float32)
+    allowed = "a matrix of numbers"
+    queries = np.ascontiguousarray(as_array("query_vectors", query_vectors, allowed, np.float32))
+    things = np.ascontiguousarray(as_array("item_vectors", item_vectors, allowed, np.float32))
     if queries.ndim != 2 or things.ndim != 2 or queries.shape[1] != things.shape[1]:
         raise InvalidInput(
             "query_vectors and item_vectors must be matrices of equal width, "
             f"got {queries.shape} and {things.shape}"
         )
-    scale = check_int("quality_scale", quality_scale, low=1)
+    scale = check_int("quality_scale", quality_scale, low=1, high=MAX_SCALE)
     check_choice("candidates", candidates, ["all", "arrived"])
     how = quality_rule(rule) if isinstance(rule, str) else rule
     n_steps, n_items = len(queries), len(things)
@@ -486,10 +499,13 @@ def from_embeddings(
     if truth is not None and truth.shape != (n_steps, n_items):
         fail("relevance", truth.shape, f"a matrix of shape ({n_steps}, {n_items})")
     height = max(1, int(block_bytes // max(1, 8 * n_items)))
+    columns = things.T.astype(np.float64)
     steps, whats, worths, scores = [], [], [], []
     for low in range(0, len(asked), height):
         at = asked[low : low + height]
-        cosine = queries[at] @ things.T
+        # in double precision and on a grid: a product's last bits depend on its place in the block and on the
+        # library, and would break ties between equal vectors at random
+        cosine = np.rint((queries[at].astype(np.float64) @ columns) * COSINE_GRID) / COSINE_GRID
         if candidates == "arrived":
             cosine[first[None, :] > at[:, None]] = -np.inf
         if limit < n_items:
@@ -506,10 +522,10 @@ def from_embeddings(
             local, what = np.nonzero(keep)
             worth = _to_grid("relevance", given[local, what], scale)
             clean = np.where(np.isfinite(cosine[local, what]), cosine[local, what], -2.0)
-            scores.append(clean.astype(np.float64))
+            scores.append(clean)
         else:
             local, what = np.nonzero(keep)
-            worth = _to_grid("quality", how(cosine[local, what].astype(np.float64)), scale)
+            worth = _to_grid("quality", how(cosine[local, what]), scale)
             positive = worth > 0
             local, what, worth = local[positive], what[positive], worth[positive]
         steps.append(at[local])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softhit.check import check_int, fail
+from softhit.check import as_array, check_int, fail
 from softhit.errors import InvalidInput
 from softhit.jit import jit
 
@@ -16,7 +17,7 @@ __all__ = ["Schedule"]
 
 
 def _array(name: str, value: Any, dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    array = np.asarray(value)
+    array = as_array(name, value, "a one-dimensional array of integers")
     if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
         fail(name, value, "a one-dimensional array of integers")
     info = np.iinfo(dtype)
@@ -131,14 +132,25 @@ class Schedule:
     def from_intervals(cls, n_steps: int, items: Any, enter_steps: Any, leave_steps: Any) -> Schedule:
         """Build from one (item, enter step, leave step) per stay; a leave step of ``n_steps`` means never."""
         n = check_int("n_steps", n_steps, low=0)
-        what = np.asarray(items, np.int32)
-        into, out = np.asarray(enter_steps, np.int64), np.asarray(leave_steps, np.int64)
+        what = _array("items", items, np.int32)
+        into, out = _array("enter_steps", enter_steps, np.int64), _array("leave_steps", leave_steps, np.int64)
+        if not len(what) == len(into) == len(out):
+            raise InvalidInput(
+                "items, enter_steps and leave_steps must have one length, "
+                f"got {len(what)}, {len(into)} and {len(out)}"
+            )
         if len(out) and out.max() > n:
             fail("leave_steps", int(out.max()), f"at most {n}")
         by_enter = np.lexsort((what, into))
         ends = np.flatnonzero(out < n)
         by_leave = ends[np.lexsort((what[ends], out[ends]))]
         return cls.from_events(n, out[by_leave], what[by_leave], into[by_enter], what[by_enter])
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        # arrays come back from a pickle or a deep copy writable
+        for name, value in state.items():
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
 
     @property
     def n_steps(self) -> int:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softhit.check import check_int, fail
+from softhit.check import as_array, check_int, fail
 from softhit.errors import InvalidInput
 from softhit.jit import jit
 
-__all__ = ["DEFAULT_SCALE", "Structure", "Trace"]
+__all__ = ["DEFAULT_SCALE", "MAX_SCALE", "Structure", "Trace"]
 
 DEFAULT_SCALE = 10_000
-_MAX_SCALE = 1_000_000_000
+MAX_SCALE = 1_000_000_000
 _MAX_COUNT = 2**31 - 2
 
 Ints = NDArray[np.int32]
@@ -55,7 +56,7 @@ class Structure:
 
 
 def _frozen(name: str, value: Any, dtype: type[np.signedinteger[Any]], length: int | None) -> NDArray[Any]:
-    array = np.asarray(value)
+    array = as_array(name, value, "a one-dimensional array of integers")
     if array.ndim != 1:
         fail(name, value, "a one-dimensional array")
     if length is not None and len(array) != length:
@@ -74,7 +75,8 @@ def _frozen(name: str, value: Any, dtype: type[np.signedinteger[Any]], length: i
 def _vectors(name: str, value: Any, rows: int) -> NDArray[np.float32] | None:
     if value is None:
         return None
-    array = np.array(value, dtype=np.float32, copy=True, order="C")
+    given = as_array(name, value, "a matrix of numbers", np.float32)
+    array: NDArray[np.float32] = np.array(given, copy=True, order="C")
     if array.ndim != 2 or array.shape[0] != rows:
         raise InvalidInput(f"{name} must have shape ({rows}, d), got {array.shape}")
     norms = np.sqrt(np.einsum("ij,ij->i", array, array, dtype=np.float64))
@@ -190,8 +192,10 @@ class Trace:
             object.__setattr__(self, name, value)
 
         given: dict[str, Any] = vars(self)
+        if not isinstance(given["metadata"], Mapping):
+            fail("metadata", given["metadata"], "a mapping of facts")
         n_items = check_int("n_items", self.n_items, low=0, high=_MAX_COUNT)
-        scale = check_int("quality_scale", self.quality_scale, low=1, high=_MAX_SCALE)
+        scale = check_int("quality_scale", self.quality_scale, low=1, high=MAX_SCALE)
         put("n_items", n_items)
         put("quality_scale", scale)
         indptr = _frozen("indptr", self.indptr, np.int64, None)
@@ -246,9 +250,20 @@ class Trace:
             ("sizes", sizes),
             ("query_vectors", _vectors("query_vectors", self.query_vectors, n_steps)),
             ("item_vectors", _vectors("item_vectors", self.item_vectors, n_items)),
-            ("metadata", dict(self.metadata)),
+            # a copy to the bottom: what the caller does to his lists later is no business of this trace
+            ("metadata", copy.deepcopy(dict(self.metadata))),
         ):
             put(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        # arrays come back from a pickle or a deep copy writable; what was derived from them stays behind
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
 
     @property
     def n_steps(self) -> int:

@@ -64,7 +64,11 @@ class TestRequests:
             ({"quality": "high"}, "quality must be numbers"),
             ({"weight": [1]}, "weight must have length 2, got 1"),
             ({"arrivals": "requests"}, "arrivals must be one of request, got 'requests'"),
-            ({"quality_scale": 0.5}, "quality_scale must be an integer >= 1"),
+            ({"arrivals": None}, "arrivals must be 'request' or an array of item ids, got None"),
+            ({"arrivals": [0, None]}, "arrivals must be 'request' or an array of item ids"),
+            ({"requests": [0, [1]]}, "requests must be a one-dimensional array of item ids"),
+            ({"quality_scale": 0.5}, "quality_scale must be an integer in 1"),
+            ({"quality_scale": 3 * 10**9}, "quality_scale must be an integer in 1"),
         ],
     )
     def test_what_is_wrong_is_named(self, change: dict[str, Any], message: str) -> None:
@@ -103,8 +107,12 @@ class TestArrays:
         [
             ([[1.0, np.nan]], {}, r"quality\[0, 1\] must be a number in \[0, 1\], got nan"),
             ([[1.0, np.inf]], {}, r"quality\[0, 1\] must be a number in \[0, 1\], got inf"),
-            ([[1.0, 1.01]], {}, r"quality\[1\] must be a number in \[0, 1\], got 1.01"),
-            ([[1.0, -0.1]], {}, r"quality\[1\] must be a number in \[0, 1\], got -0.1"),
+            ([[0.0, 1.01]], {}, r"quality\[0, 1\] must be a number in \[0, 1\], got 1.01"),
+            ([[0.0, -0.1]], {}, r"quality\[0, 1\] must be a number in \[0, 1\], got -0.1"),
+            ([[1.0, 0.5], [1.0]], {}, "quality must be a matrix of numbers"),
+            ([["high"]], {}, "quality must be a matrix of numbers"),
+            ([[1j]], {}, "quality must be a matrix of numbers"),
+            ([[1.0]], {"score": [["high"]]}, "score must be a matrix of numbers"),
             ([1.0], {}, r"quality must be a matrix of shape \(T, N\)"),
             ([[1.0]], {"score": [[1.0, 2.0]]}, r"score must be a matrix of shape \(1, 1\)"),
             ([[1.0]], {"score": [[np.nan]]}, "score must be finite numbers"),
@@ -214,6 +222,26 @@ class TestEmbeddings:
         exact = np.clip(queries @ items.T, 0, 1) * 10_000
         assert np.abs(dense(trace) - exact).max() < 0.51
 
+    @pytest.mark.parametrize("width", [3, 50, 384])
+    def test_equal_vectors_tie_and_blocks_do_not_matter_whatever_the_numbers(self, width: int) -> None:
+        # the last bits of a matrix product depend on where in the matrix it stands
+        rng = np.random.default_rng(width)
+        items = rng.normal(size=(33, width))
+        items /= np.linalg.norm(items, axis=1, keepdims=True)
+        items = np.concatenate([items, items[::-1]]).astype(np.float32)
+        queries = items[rng.integers(0, 66, 13)] + rng.normal(size=(13, width), scale=0.1)
+        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+        queries[5] = items[7]
+        nothing = scipy.sparse.csr_array((13, 66))
+        for extra in ({"relevance": nothing}, {"relevance": nothing, "top_m": 7}, {"top_m": 7}, {}):
+            blocks = [from_embeddings(queries, items, block_bytes=b, **extra) for b in (1, 1600, 1 << 20)]
+            assert blocks[0] == blocks[1] == blocks[2]
+        ranks = from_embeddings(queries, items, relevance=nothing).ranks
+        assert ranks is not None
+        table = ranks.reshape(13, 66)
+        assert np.array_equal(table, table[:, ::-1])
+        assert from_embeddings(queries, items, rule="threshold(1)").row(5)[0].tolist() == [7, 58]
+
     def test_rows_without_a_query_are_not_looked_at(self) -> None:
         vectors = np.array([[1, 0], [np.nan, 0]])
         trace = from_embeddings(vectors, np.eye(2), weight=[1, 0])
@@ -229,6 +257,7 @@ class TestEmbeddings:
         ("change", "message"),
         [
             ({"item_vectors": np.eye(3)}, "must be matrices of equal width"),
+            ({"item_vectors": [["a"]]}, "item_vectors must be a matrix of numbers"),
             ({"item_vectors": np.ones((2, 2))}, "item_vectors must have rows of norm 1; row 0 has norm"),
             ({"query_vectors": np.full((2, 2), np.nan)}, "query_vectors must have rows of norm 1; row 0"),
             ({"rule": "cosine"}, "unknown quality rule 'cosine'"),

@@ -183,8 +183,14 @@ class TestForm:
         assert Schedule.from_intervals(5, [2, 0, 3, 1], [2, 0, 4, 1], [5, 2, 5, 4]) == Schedule.from_events(
             5, *VALID
         )
-        with pytest.raises(InvalidInput, match="leave_steps must be at most 5, got 6"):
-            Schedule.from_intervals(5, [0], [0], [6])
+        for stays, message in (
+            (([0], [0], [6]), "leave_steps must be at most 5, got 6"),
+            (([0.5], [0], [1]), "items must be a one-dimensional array of integers"),
+            (([2**40], [0], [1]), "items must be an array of integers in"),
+            (([0, 1], [0], [1]), "must have one length, got 2, 1 and 1"),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                Schedule.from_intervals(5, *stays)
 
     def test_a_prefix_is_the_history_so_far(self) -> None:
         assert Schedule.from_events(5, *VALID).prefix(3) == Schedule.from_events(
@@ -206,7 +212,8 @@ class TestForm:
         for array in (schedule.enter_items, schedule.enter_ptr, direct.leave_ptr, direct.enter_items):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
-        simulated = simulate("lru", TRACE, 2)
+        simulated = pickle.loads(pickle.dumps(simulate("lru", TRACE, 2)))
+        assert simulated == simulate("lru", TRACE, 2)
         with pytest.raises(ValueError, match="read-only"):
             simulated.enter_items[0] = 1
 

@@ -1,6 +1,8 @@
 """A trace checks all that it is given, cannot be changed, and is named by the hash of its canonical form."""
 
+import copy
 import hashlib
+import pickle
 import struct
 from typing import Any
 
@@ -112,6 +114,9 @@ class TestInput:
             ({"weight": [1, 0.5, 1]}, "weight must be an array of integers"),
             ({"sizes": [1, 1, 0, 1]}, "sizes must be integers in 1"),
             ({"sizes": [1, 1, 1]}, "sizes must have length 4, got 3"),
+            ({"items": [[2], [0, 3]]}, "items must be a one-dimensional array of integers"),
+            ({"item_vectors": [["a"]]}, "item_vectors must be a matrix of numbers"),
+            ({"metadata": [1]}, r"metadata must be a mapping of facts, got \[1\]"),
             ({"item_vectors": np.eye(3)}, r"item_vectors must have shape \(4, d\), got \(3, 3\)"),
             ({"item_vectors": 2 * np.eye(4)}, "item_vectors must have rows of norm 1; row 0 has norm 2"),
             ({"query_vectors": np.full((3, 2), np.nan)}, "query_vectors must have rows of norm 1; row 0"),
@@ -141,6 +146,23 @@ class TestInput:
                 getattr(trace, name)[0] = 0
         with pytest.raises(AttributeError):
             trace.n_items = 5  # type: ignore[misc]
+
+    @pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+    def test_nor_can_its_copies_be(self, again: Any) -> None:
+        trace = make(ranks=[0, 0, 1], item_vectors=np.eye(4))
+        twin = again(trace)
+        assert twin == trace
+        assert twin.structure.classes is None
+        for name in ("indptr", "items", "quality", "ranks", "arrivals", "weight", "sizes", "item_vectors"):
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(twin, name)[0] = 0
+
+    def test_metadata_are_a_copy(self) -> None:
+        facts = {"parts": [1]}
+        trace = make(metadata=facts)
+        facts["parts"].append(2)
+        trace.prefix(1).metadata["parts"].append(3)
+        assert trace.metadata == {"parts": [1]}
 
     def test_an_empty_trace_is_legal(self) -> None:
         for trace in (Trace(0, [0], [], []), Trace(3, [0], [], [])):
