@@ -190,16 +190,21 @@ def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate or a schedule.")],
     trace: TraceFile,
     capacity: Annotated[
-        str | None, typer.Option("--capacity", "-K", help="Of a schedule without one.")
+        str | None,
+        typer.Option(
+            "--capacity", "-K", help="K that a certificate must be for; of a schedule instead of its own."
+        ),
     ] = None,
-    switch_cost: Annotated[str | None, typer.Option("--switch-cost", "-l", help="The same.")] = None,
+    switch_cost: Annotated[
+        str | None, typer.Option("--switch-cost", "-l", help="The same for lambda.")
+    ] = None,
 ) -> None:
     """Check a certificate or a schedule against a trace. Exits with 1 if it is rejected."""
     from softhit_lab.single import verify_file
 
     k = None if capacity is None else ranges.whole("capacity", capacity, low=1)
     lam = None if switch_cost is None else ranges.switch_cost(switch_cost)
-    if not verify_file(file, trace, k, lam, common.output):
+    if not verify_file(file, trace, k, lam, common.named, common.output):
         raise typer.Exit(1)
 
 

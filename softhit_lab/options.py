@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -23,34 +23,41 @@ class Common:
     Attributes
     ----------
     variant : Variant
+    named : mapping
+        The fields of the variant that were given; the others have their defaults.
     seed : int
     output : Path or None
         None: not given.
     """
 
     variant: Variant
+    named: Mapping[str, Any]
     seed: int
     output: Path | None
 
 
-def _option(name: str, kind: Any, default: Any, *flags: str, help: str) -> inspect.Parameter:
+def _option(
+    name: str, kind: Any, default: Any, *flags: str, help: str, shown: bool | str = True
+) -> inspect.Parameter:
+    option = typer.Option(*flags, help=help, rich_help_panel="Common", show_default=shown)
     return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, typer.Option(*flags, help=help, rich_help_panel="Common")],
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
+
+
+def _variant_option(name: str, kind: Any, help: str) -> inspect.Parameter:
+    """Return an option whose absence can be told from its default."""
+    shown = str(getattr(Variant(), name))
+    return _option(name, kind | None, None, f"--{name.replace('_', '-')}", help=help, shown=shown)
 
 
 def _options(output: str) -> list[inspect.Parameter]:
     return [
-        _option("order", str, "serve_then_update", "--order", help="or update_then_serve"),
-        _option(
-            "availability", str, "stream", "--availability", help="stream: only the arrival may enter; pool"
-        ),
-        _option("fill", str, "free", "--fill", help="free: the first K insertions cost nothing; charged"),
-        _option("aggregator", str, "best", "--aggregator", help="best, mean_topk or coverage"),
-        _option("top_k", int, 1, "--top-k", help="items retrieved; 1 for best"),
+        _variant_option("order", str, "or update_then_serve"),
+        _variant_option("availability", str, "stream: only the arrival may enter; pool"),
+        _variant_option("fill", str, "free: the first K insertions cost nothing; charged"),
+        _variant_option("aggregator", str, "best, mean_topk or coverage"),
+        _variant_option("top_k", int, "items retrieved; 1 for best"),
         _option("seed", int, 0, "--seed", help="seed of trace and policy, >= 0; the first one of several"),
         _option("output", Path | None, None, "-o", "--output", help=output),
     ]
@@ -74,8 +81,9 @@ def takes_common(output: str) -> Callable[[Callable[..., None]], Callable[..., N
 
         def call(**given: Any) -> None:
             seed, path = check_int("seed", given.pop("seed"), low=0), given.pop("output")
-            variant = Variant(**{name: given.pop(name) for name in Variant.__dataclass_fields__})
-            verb(Common(variant, seed, path), **given)
+            fields = {name: given.pop(name) for name in Variant.__dataclass_fields__}
+            named = {name: value for name, value in fields.items() if value is not None}
+            verb(Common(Variant(**named), named, seed, path), **given)
 
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
         call.__name__, call.__doc__ = verb.__name__, verb.__doc__

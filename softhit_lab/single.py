@@ -10,7 +10,7 @@ from typing import Any
 
 import offline_opt
 from adversaries.families import make_trace
-from offline_opt.certificate import certify, check_certificate, write_certificate
+from offline_opt.certificate import Certificate, certify, check_certificate, write_certificate
 from offline_opt.facade import Problem
 from softhit import Trace, Variant, cost, floor_units, make_policy, simulate
 from softhit.errors import InvalidInput, InvalidSchedule
@@ -273,12 +273,18 @@ def _conditions(trace: Trace, capacity: int, switch_cost: Fraction, variant: Var
 
 
 def verify_file(
-    file: Path, trace_file: Path, capacity: int | None, switch_cost: Fraction | None, output: Path | None
+    file: Path,
+    trace_file: Path,
+    capacity: int | None,
+    switch_cost: Fraction | None,
+    variant: Mapping[str, Any],
+    output: Path | None,
 ) -> bool:
     """Check a certificate or a schedule against a trace, print the verdict, and return it.
 
-    A certificate says itself what it is about. A schedule was written with its conditions; a capacity or a
-    switching cost given here takes their place.
+    A certificate says itself what it is about; one about something else than what is given here is rejected.
+    A schedule was written with its conditions; what is given here (``variant``: some of its fields) takes
+    their place.
     """
     check_place(output)
     with existing(file, "file").open("rb") as stream:
@@ -290,17 +296,35 @@ def verify_file(
             )
     trace = open_trace(trace_file)
     if first == b"{":
-        verdict = check_certificate(file.read_bytes(), trace)
+        data = file.read_bytes()
+        verdict = check_certificate(data, trace)
         proved, reason = verdict.proved, verdict.reason
+        asked = {"capacity": capacity, "switch_cost": switch_cost, **variant}
+        other = _differs(Certificate.from_bytes(data), asked) if proved else None
+        if other is not None:
+            proved, reason = False, other
     else:
-        proved, reason = _verify_schedule(file, trace, capacity, switch_cost)
+        proved, reason = _verify_schedule(file, trace, capacity, switch_cost, variant)
     console().print(f"{'valid' if proved else 'rejected'}: {reason}", markup=False, soft_wrap=True)
     write_json({"valid": proved, "reason": reason}, output)
     return proved
 
 
+def _differs(certificate: Certificate, asked: Mapping[str, Any]) -> str | None:
+    """Say in what a certificate speaks about another problem than the one asked about."""
+    for name, value in asked.items():
+        home = certificate.variant if name in Variant.__dataclass_fields__ else certificate
+        if value is not None and value != getattr(home, name):
+            return f"the certificate is for {name} {getattr(home, name)}, not {value}"
+    return None
+
+
 def _verify_schedule(
-    file: Path, trace: Trace, capacity: int | None, switch_cost: Fraction | None
+    file: Path,
+    trace: Trace,
+    capacity: int | None,
+    switch_cost: Fraction | None,
+    given: Mapping[str, Any],
 ) -> tuple[bool, str]:
     schedule, facts = read_schedule(file), schedule_metadata(file)
     k = facts.get("capacity") if capacity is None else capacity
@@ -309,7 +333,10 @@ def _verify_schedule(
         raise InvalidInput(f"{str(file)!r} does not say its capacity and switch_cost; give both")
     if facts.get("trace", trace.hash) != trace.hash:
         return False, "the schedule is for another trace: the hashes differ"
-    variant = Variant(**facts.get("variant", {}))
+    stated = facts.get("variant", {})
+    if not isinstance(stated, dict) or not stated.keys() <= Variant.__dataclass_fields__.keys():
+        raise InvalidInput(f"{str(file)!r} states a variant that is none: {stated!r}")
+    variant = Variant(**{**stated, **given})
     if schedule.n_steps != trace.n_steps:
         return False, f"the schedule has {schedule.n_steps} steps, the trace {trace.n_steps}"
     try:

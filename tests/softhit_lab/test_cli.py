@@ -391,6 +391,13 @@ def test_a_certificate_is_written_and_verified_and_a_damaged_one_is_rejected() -
     data[-3] ^= 1
     Path("bad.cert").write_bytes(bytes(data))
     assert call("verify", "bad.cert", "t.parquet", code=1).startswith("rejected: ")
+    for words, says in (
+        (("-K", "3"), "for capacity 2, not 3"),
+        (("-l", "1/2"), "for switch_cost 1, not 1/2"),
+        (("--fill", "charged"), "for fill free, not charged"),
+    ):
+        assert says in call("verify", "t.cert", "t.parquet", *words, code=1)
+    call("verify", "t.cert", "t.parquet", "-K", "2", "-l", "1", "--order", "serve_then_update")
     put("other.parquet", [0, 1, 2, 0])
     assert "another trace" in call("verify", "t.cert", "other.parquet", "-o", "verdict.json", code=1)
     assert json.loads(Path("verdict.json").read_text())["valid"] is False
@@ -404,6 +411,9 @@ def test_a_schedule_is_verified_under_the_conditions_it_was_made_for() -> None:
     assert "it costs 60 at K = 3, lambda = 0" in call(
         "verify", "s.parquet", "t.parquet", "-K", "3", "-l", "0"
     )
+    # every step asks for what arrives: served after the update, nothing is missed
+    printed = call("verify", "s.parquet", "t.parquet", "--order", "update_then_serve")
+    assert "it costs 58 at K = 2, lambda = 1, update_then_serve/stream/free/best" in printed
     assert "more than its capacity" in call("verify", "s.parquet", "t.parquet", "-K", "1", code=1)
     assert "another trace" in call("verify", "s.parquet", "other.parquet", code=1)
     call("opt", "t.parquet", "-K", "2", "-o", "best.parquet")
