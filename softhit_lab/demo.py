@@ -18,7 +18,7 @@ from softhit_lab.figures import draw, save
 from softhit_lab.report import Part, write_report
 from softhit_lab.screen import console
 from softhit_lab.sources import FamilySource, FileSource
-from softhit_lab.summary import summarise
+from softhit_lab.summary import classical, summarise
 from softhit_lab.sweep import prepare_folder
 from softhit_lab.tables import sheets
 from softhit_lab.text import text_traces
@@ -57,8 +57,8 @@ def _look_at_cycle(rows: Sequence[Row]) -> list[str]:
     solar, fifo, lru = (_at(rows, name, capacity=k, n_steps=t) for name in ("solar", "fifo", "lru"))
     small = _at(rows, "fifo", capacity=k, n_steps=min(r["n_steps"] for r in rows))
     notes = [
-        f"K = {k}: the slope of FIFO is {_slope(fifo)}, of LRU {_slope(lru)}, of SOLAR {_slope(solar)}; "
-        f"(K+1)(1+lambda) = {(k + 1) * (1 + lam):g}."
+        f"K = {k}: the slope of FIFO is {_slope(fifo)}, of LRU {_slope(lru)}, of SOLAR {_slope(solar)}"
+        + (f"; (K+1)(1+lambda) = {(k + 1) * (1 + lam):g}." if classical(rows) else ".")
     ]
     if fifo and fifo["hit_ratio"] is not None:
         notes.append(
@@ -89,11 +89,13 @@ def _look_at_segments(rows: Sequence[Row]) -> list[str]:
     order = sorted(worst, key=lambda name: worst[name])
     best = ", ".join(f"{name} {worst[name]:.2f}" for name in order[:4])
     last = f"{order[-1]} {worst[order[-1]]:.2f}" if order else "-"
-    return [
-        f"The greatest slope over all K, at T = {t}, is least for: {best}; and greatest for {last}.",
-        "These are ratios on this family. No online policy stays below H_K (dotted) on every sequence; a "
-        "policy that does so here says that the family is kinder than the worst case.",
-    ]
+    notes = [f"The greatest slope over all K, at T = {t}, is least for: {best}; and greatest for {last}."]
+    if classical(rows):
+        notes.append(
+            "These are ratios on this family. No online policy stays below H_K (dotted) on every sequence; a "
+            "policy that does so here says that the family is kinder than the worst case."
+        )
+    return notes
 
 
 def _look_at_text(rows: Sequence[Row]) -> list[str]:

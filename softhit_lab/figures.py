@@ -20,7 +20,7 @@ import numpy as np
 
 from softhit.io import replacing
 from softhit_lab.cells import is_exact, write_csv, write_text
-from softhit_lab.summary import INTERVAL, label
+from softhit_lab.summary import INTERVAL, classical, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,7 +163,7 @@ def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[
 
 
 def _references(axes: Axes, rows: Sequence[Row], switch_cost: str, top: float) -> None:
-    """Draw 3 and, where the traces are requests, H_K and (K+1)(1+lambda); label each where it leaves.
+    """Draw 3 and, where the traces are plain requests, H_K and (K+1)(1+lambda); label each where it leaves.
 
     H_K bounds every online policy from below and (K+1)(1+lambda) is what FIFO and LRU reach, both in the
     worst case of that variant (claims C1, B2).
@@ -172,10 +172,10 @@ def _references(axes: Axes, rows: Sequence[Row], switch_cost: str, top: float) -
     n = 60
     at = [low * (high / low) ** (i / n) for i in range(n + 1)]
     ends = {"3": 3.0, "$H_K$": _harmonic(high)}
-    close = _classical(rows) and abs(math.log(ends["$H_K$"] / ends["3"])) < 0.2
+    close = classical(rows) and abs(math.log(ends["$H_K$"] / ends["3"])) < 0.2
     upper = max(ends, key=lambda name: ends[name])
     curves: list[tuple[str, str, Callable[[float], float]]] = [("3", "--", lambda k: 3.0)]
-    if _classical(rows):
+    if classical(rows):
         lam = float(Fraction(switch_cost))
         curves.append(("$H_K$", ":", _harmonic))
         curves.append((r"$(K{+}1)(1{+}\lambda)$", "-.", lambda k: (k + 1) * (1 + lam)))
@@ -199,12 +199,6 @@ def _references(axes: Axes, rows: Sequence[Row], switch_cost: str, top: float) -
             color="#444444",
             annotation_clip=False,
         )
-
-
-def _classical(rows: Sequence[Row]) -> bool:
-    """Whether the bounds of paging with switching costs speak about these rows."""
-    variant = {"order": "serve_then_update", "availability": "stream", "fill": "free"}
-    return all(r["requests"] and all(r[name] == value for name, value in variant.items()) for r in rows)
 
 
 def _harmonic(k: float) -> float:
@@ -311,7 +305,7 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
     alike = _alike(rows, [f"{measure}_high", f"{measure}_low"])
     values = [r[f"{measure}_high"] for r in rows if r[f"{measure}_high"] is not None]
     # the frame belongs to the data; the steep reference may leave it
-    bound = _harmonic(max(r["capacity"] for r in rows)) if _classical(rows) else 3.0
+    bound = _harmonic(max(r["capacity"] for r in rows)) if classical(rows) else 3.0
     top = 1.3 * max([*values, 3.0, bound])
     figure, panels = _panels(len(costs))
     for axes, lam in zip(panels, costs, strict=True):
@@ -400,7 +394,8 @@ def _by_policy(rows: Sequence[Row]) -> Figure:
         for y, row in enumerate(ordered):
             mark = {"color": style[row["policy"]]["color"], "marker": style[row["policy"]]["marker"]}
             if measure == "switching_share":
-                axes.plot(row[measure] or 0.0, y, linestyle="none", **mark)
+                if row[measure] is not None:  # of a cost of 0 there is no share
+                    axes.plot(row[measure], y, linestyle="none", **mark)
                 continue
             low, high = row[f"{measure}_low"], row[f"{measure}_high"]
             if high is None:

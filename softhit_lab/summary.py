@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 
 from softhit_lab.cells import bracket, is_exact, quotient
 
-__all__ = ["INTERVAL", "MEASURES", "ratio_interval", "summarise"]
+__all__ = ["INTERVAL", "MEASURES", "classical", "ratio_interval", "summarise"]
 
 INTERVAL = "95 % t interval over seeds"
 MEASURES = ("ratio", "slope", "floor_ratio")
@@ -111,9 +111,9 @@ def summarise(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        The configuration; ``n_seeds``, ``n_traces`` (different ones), ``requests`` (all traces are requests),
-        ``zero_opt`` (cells with OPT = 0), ``opt_kind`` (the weakest among the cells), mean costs; and per
-        measure ``_low`` and ``_high`` (against the upper and the lower bound of OPT), ``_t_low`` and
+        The configuration; ``n_seeds``, ``n_traces`` (different ones), ``requests`` (all traces are plain
+        requests), ``zero_opt`` (cells with OPT = 0), ``opt_kind`` (the weakest among the cells), mean costs;
+        and per measure ``_low`` and ``_high`` (against the upper and the lower bound of OPT), ``_t_low`` and
         ``_t_high`` (the interval, where OPT is exact), ``_min`` and ``_max`` (single seeds).
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -141,6 +141,21 @@ def summarise(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _sum(cells: Sequence[Mapping[str, Any]], name: str) -> Fraction:
     return sum((Fraction(c[name], c["scale"]) for c in cells), Fraction(0))
+
+
+def classical(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether H_K and (K+1)(1+lambda) speak about these rows (claims B2, C1).
+
+    They hold for plain requests, served before the update, with the first K insertions free. With
+    ``mean_topk`` one item is at most 1/k of an answer, which is another problem.
+    """
+    variant = {"order": "serve_then_update", "availability": "stream", "fill": "free"}
+    return all(
+        row["requests"]
+        and all(row[name] == value for name, value in variant.items())
+        and (row["aggregator"] != "mean_topk" or row["top_k"] == 1)
+        for row in rows
+    )
 
 
 def label(row: Mapping[str, Any]) -> str:

@@ -75,13 +75,19 @@ def _best(trace: Trace, instance: Instance) -> tuple[int, int | None, int, str, 
     return scale, upper, lower, str(found.kind), str(found.method)
 
 
+def _plain(trace: Trace) -> bool:
+    """Whether the trace is plain requests of unit size: classical paging, but for the price of a load."""
+    full = bool(np.all(trace.quality == trace.quality_scale)) and bool(np.all(trace.weight == 1))
+    return trace.structure.requests and trace.structure.unit_sizes and full
+
+
 def instance_facts(trace: Trace, instance: Instance) -> Facts:
     """Return what does not depend on the policy: the trace, its optimum and its floor; whole and half."""
     scale, upper, lower, kind, method = _best(trace, instance)
     per_unit = scale // utility_scale(trace.quality_scale, instance.variant)
     facts: Facts = {
         "trace_hash": trace.hash,
-        "requests": trace.structure.requests,
+        "requests": _plain(trace),
         "n_items": trace.n_items,
         "n_queries": trace.n_queries,
         "scale": scale,

@@ -3,16 +3,22 @@
 import re
 import shlex
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from softhit import Variant
 from softhit.errors import InvalidInput
 from softhit.io import read_trace, write_trace
 from softhit_lab import demo
 from softhit_lab.cells import read_cells
 from softhit_lab.cli import app
+from softhit_lab.experiment import Sweep
+from softhit_lab.sources import FamilySource
+from softhit_lab.summary import summarise
+from softhit_lab.sweep import run_sweep
 from softhit_lab.text import text_traces
 
 
@@ -34,6 +40,16 @@ def test_the_demo_writes_a_report_whose_pictures_and_commands_hold(
     again = CliRunner().invoke(app, [*words[:-1], "again", "--jobs", "1", "--no-figures"])
     assert again.exit_code == 0, again.output
     assert read_cells("again/cells.parquet") == read_cells(Path(words[-1]) / "cells.parquet")
+
+
+def test_the_bounds_of_paging_are_named_for_paging_only(tmp_path: Path) -> None:
+    for order, named in (("serve_then_update", True), ("update_then_serve", False)):
+        source = FamilySource.of("cycling", {"w": "K+1"})
+        sweep = Sweep(source, ("fifo", "lru"), (2,), (50, 100), (Fraction(1),), (0,), Variant(order=order))
+        rows = summarise(run_sweep(sweep, tmp_path / order, jobs=1))
+        notes = " ".join(demo._look_at_cycle(rows) + demo._look_at_segments(rows))
+        assert ("(K+1)(1+lambda)" in notes) is named
+        assert ("H_K" in notes) is named
 
 
 def test_a_trace_file_of_the_readers_own_becomes_the_text(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from softhit.errors import InvalidInput
 from softhit_lab.cells import COLUMNS, derive, read_cells, write_cells
-from softhit_lab.summary import ratio_interval, summarise
+from softhit_lab.summary import classical, ratio_interval, summarise
 from softhit_lab.tables import Sheet, sheets, show_measure
 
 
@@ -194,3 +194,21 @@ def test_a_table_of_texts_loses_no_letter_on_a_narrow_terminal() -> None:
     printed = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "…" not in printed
     assert "horizon=1.0,evidence=True" in "".join(printed.replace("one", "").split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "speaks"),
+    [
+        ({}, True),
+        ({"aggregator": "coverage", "top_k": 3}, True),
+        ({"aggregator": "mean_topk", "top_k": 1}, True),
+        ({"aggregator": "mean_topk", "top_k": 2}, False),
+        ({"requests": False}, False),
+        ({"order": "update_then_serve"}, False),
+        ({"availability": "pool"}, False),
+        ({"fill": "charged"}, False),
+    ],
+)
+def test_the_bounds_of_paging_speak_about_paging_only(changes: dict[str, Any], speaks: bool) -> None:
+    assert classical(summarise([cell(**changes)])) is speaks
+    assert classical(summarise([cell(), cell(policy="fifo", **changes)])) is speaks
