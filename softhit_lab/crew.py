@@ -104,7 +104,10 @@ def call_all(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]],
     calls = [joblib.delayed(_call_in_worker)(os.getpid(), function, x) for x in arguments]
     try:
         with _deaf():
-            results = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs")(calls)
+            # one call at a time: what a batch has finished would be lost with the rest of it
+            results = joblib.Parallel(return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)(
+                calls
+            )
     except ValueError:  # a backend without generators: in batches, so that finished ones are recorded
         for start in range(0, len(calls), 4 * jobs):
             yield from joblib.Parallel()(calls[start : start + 4 * jobs])

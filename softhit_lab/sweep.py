@@ -167,11 +167,12 @@ def run_sweep(
                     path.rmdir() if fresh else None
             raise
         rows = [derive(journal.records[key]) for key in keys]
-    write_cells(rows, path / "cells.parquet")
-    write_csv(rows, path / "cells.csv", COLUMNS)
-    summary = summarise(rows)
-    write_csv(summary, path / "summary.csv", list(summary[0]))
-    _write_manifest(path, many, len(rows), command, workers, backend)
+        # still locked, so that the files of one result are of one sweep
+        write_cells(rows, path / "cells.parquet")
+        write_csv(rows, path / "cells.csv", COLUMNS)
+        summary = summarise(rows)
+        write_csv(summary, path / "summary.csv", list(summary[0]))
+        _write_manifest(path, many, len(rows), command, workers, backend)
     return rows
 
 

@@ -13,11 +13,21 @@ import numpy as np
 import pytest
 
 import offline_opt
-from softhit import cost, floor_units, from_arrays, from_requests, make_policy, policy_names, simulate
+from softhit import (
+    Trace,
+    cost,
+    floor_units,
+    from_arrays,
+    from_requests,
+    make_policy,
+    policy_names,
+    simulate,
+)
 from softhit.errors import InvalidInput
 from softhit.io import write_trace
 from softhit.policies import policy_info
 from softhit_lab import experiment, work
+from softhit_lab import sweep as sweeping
 from softhit_lab.cells import read_cells
 from softhit_lab.crew import end_workers
 from softhit_lab.experiment import Sweep
@@ -82,6 +92,25 @@ def test_a_cell_holds_what_the_core_functions_say(tmp_path: Path) -> None:
         assert row["trace_hash"] == trace.hash
         assert row["hits"] * row["scale"] == trace.n_steps * row["scale"] - row["miss_units"]
         assert row["ratio_low"] == paid.units / best.cost.units
+
+
+@pytest.mark.parametrize(
+    ("trace", "plain"),
+    [
+        (from_requests([0, 1, 2, 0]), True),
+        (from_requests([0, 1, 2, 0], quality=0.5), False),
+        (from_requests([0, 1, 2, 0], weight=[1, 1, 2, 1]), False),
+        (from_requests([0, 1, 2, 0], arrivals=[0, 1, 2, 1]), False),
+        (from_arrays(np.eye(3), arrivals=[0, 1, 2], sizes=[1, 2, 1]), False),
+    ],
+)
+def test_requests_are_those_that_classical_bounds_speak_about(
+    tmp_path: Path, trace: Trace, plain: bool
+) -> None:
+    write_trace(trace, tmp_path / "t.parquet")
+    source = FileSource.of(tmp_path / "t.parquet")
+    case = Sweep(source, ("lru",), (2,), (trace.n_steps,), (Fraction(1),))
+    assert [row["requests"] for row in run_sweep(case, tmp_path / "r", jobs=1)] == [plain]
 
 
 def test_the_half_of_a_run_is_the_run_of_half_the_length(tmp_path: Path) -> None:
@@ -163,11 +192,22 @@ def test_a_journal_cut_anywhere_gives_the_same_cells_in_the_end(tmp_path: Path) 
 STOPPER = """
 import os, signal, threading
 
+begun = 0
+
 class Stop:
     '''Never admits; once enough cells are recorded, it interrupts the sweep and hangs.'''
     def start(self, context):
+        global begun
         journal = os.environ.get("STOP_AT_JOURNAL")
-        if journal and os.path.exists(journal) and open(journal).read().count("Stop") >= 3:
+        if not (journal and os.path.exists(journal)):
+            return
+        begun += 1
+        recorded = lambda: open(journal).read().count("Stop")
+        if os.environ["STOP_WHOM"] == "parent" and begun > 2:
+            # two workers have finished three cells by now; the parent may still be writing them down
+            while recorded() < 3:
+                threading.Event().wait(0.01)
+        if recorded() >= 3:
             target = os.getpid() if os.environ["STOP_WHOM"] == "self" else os.getppid()
             os.kill(target, signal.SIGINT)
             threading.Event().wait(60)
@@ -242,6 +282,22 @@ def test_a_worker_that_dies_stops_the_sweep_as_resumable(
         run_sweep(case, tmp_path / "r", jobs=2)
     assert not (tmp_path / "r" / "cells.parquet").exists()
     end_workers()
+
+
+def test_a_second_sweep_is_refused_until_the_files_of_the_first_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = sweeping.write_cells
+
+    def meanwhile(*arguments: Any) -> None:
+        with pytest.raises(InvalidInput, match="another sweep is writing"):
+            run_sweep(sweep(capacities=(4,)), tmp_path / "r", jobs=1)
+        write(*arguments)
+
+    monkeypatch.setattr(sweeping, "write_cells", meanwhile)
+    rows = run_sweep(sweep(capacities=(2,)), tmp_path / "r", jobs=1)
+    assert read_cells(tmp_path / "r" / "cells.parquet") == rows
+    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["cells"] == len(rows)
 
 
 def test_a_trace_file_and_its_prefixes_can_be_swept(tmp_path: Path) -> None:
