@@ -50,8 +50,9 @@ class _Group(TyperGroup):
             )
             code = 2
         except (KeyboardInterrupt, typer.Abort):
-            typer.echo("interrupted", err=True)
             code = 130
+        if code == 130:
+            typer.echo("interrupted", err=True)
         sys.exit(code if isinstance(code, int) else 0)
 
 

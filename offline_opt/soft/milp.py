@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -388,6 +389,23 @@ def _quiet_highs() -> Any:
     return Quiet()
 
 
+def _run(solver: Any) -> Any:
+    """Run HiGHS so that Ctrl-C is heard: Python hears it in the main thread only, and not inside a solver."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(solver, "startSolve"):
+        return solver.run()
+    solver.HandleUserInterrupt = True
+    solver.startSolve()
+    try:
+        while True:
+            done, status = solver.wait(0.2)
+            if done:
+                return status
+    except BaseException:
+        solver.cancelSolve()
+        solver.wait()
+        raise
+
+
 def run_highs(
     programme: Linear,
     relaxed: bool,
@@ -408,7 +426,7 @@ def run_highs(
     gap : float
         Absolute gap at which branch and bound may stop and call its point optimal.
     progress : callable, optional
-        Called now and then with (seconds, best objective, bound).
+        Called now and then with (seconds, best objective, bound), in a thread of the solver's own.
     """
     import highspy
 
@@ -447,7 +465,7 @@ def run_highs(
             report(data.running_time, data.mip_primal_bound, data.mip_dual_bound)
 
         solver.cbMipLogging += show
-    if solver.run() == highspy.HighsStatus.kError:
+    if _run(solver) == highspy.HighsStatus.kError:
         return Answer("run error", None, math.nan, -math.inf)
     status, info, solution = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     known = {

@@ -1,8 +1,11 @@
 """The facade: which method it takes, what its answer is worth, and how it meets a solver that is wrong."""
 
+import _thread
 import math
+import threading
 from fractions import Fraction
 
+import highspy
 import numpy as np
 import pytest
 
@@ -363,3 +366,28 @@ def test_the_result_prices_its_own_schedule():
     answer = solve(trace, 3, Fraction(1, 7))
     softhit.verify(answer.schedule, trace, 3)
     assert softhit.cost(answer.schedule, trace, 3, Fraction(1, 7)) == answer.cost
+
+
+def test_ctrl_c_ends_a_solver_at_work(monkeypatch):
+    rng = np.random.default_rng(3)
+    quality = np.where(rng.random((150, 40)) < 0.3, rng.random((150, 40)), 0)
+    trace = from_arrays(quality, arrivals=rng.integers(0, 40, 150))
+    made, quiet = [], milp._quiet_highs
+
+    def interrupted():
+        solver = quiet()
+        start = solver.startSolve
+
+        def begin():
+            threading.Timer(0.3, _thread.interrupt_main).start()
+            return start()
+
+        solver.startSolve = begin
+        made.append(solver)
+        return solver
+
+    monkeypatch.setattr(milp, "_quiet_highs", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        milp.branch_and_bound(trace, 6, 1)
+    # it stopped, and did not first finish what would have taken half a minute
+    assert made[0].getModelStatus() == highspy.HighsModelStatus.kInterrupt

@@ -92,6 +92,14 @@ def test_ctrl_c_pressed_many_times_is_one_interruption(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("softhit_lab.single.make_trace", pressed)
+    assert call("trace", "cycling", code=130).splitlines()[-1] == "interrupted"
+
+
 def test_more_than_the_memory_holds_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_much(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 7 TiB")
