@@ -166,7 +166,8 @@ def run_sweep(
                 with contextlib.suppress(OSError):
                     path.rmdir() if fresh else None
             raise
-        rows = [derive(journal.records[key]) for key in keys]
+        # the name of a trace file is no part of its key: a renamed file is the same trace under its new name
+        rows = [derive(journal.records[cell.key] | cell.configuration()) for cell in cells]
         # still locked, so that the files of one result are of one sweep
         write_cells(rows, path / "cells.parquet")
         write_csv(rows, path / "cells.csv", COLUMNS)

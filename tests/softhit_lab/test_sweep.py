@@ -310,6 +310,20 @@ def test_a_trace_file_and_its_prefixes_can_be_swept(tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
+def test_a_renamed_trace_file_is_the_same_trace_under_its_new_name(
+    tmp_path: Path, counted: list[int]
+) -> None:
+    write_trace(from_requests([0, 1, 2, 3] * 10), tmp_path / "old.parquet")
+    for name, capacities in (("old", (2,)), ("new", (2, 3))):
+        source = FileSource.of(tmp_path / f"{name}.parquet")
+        case = Sweep(source, ("lru",), capacities, (40,), (Fraction(1),))
+        rows = run_sweep(case, tmp_path / "r", jobs=1)
+        (tmp_path / f"{name}.parquet").rename(tmp_path / "new.parquet")
+    assert {row["file"] for row in rows} == {"new.parquet"}
+    # whole and half, at each capacity once
+    assert len(counted) == 4
+
+
 def test_bounds_of_a_soft_optimum_come_out_as_a_pair(tmp_path: Path) -> None:
     soft = FamilySource.of("piecewise", {"form": "soft", "w": "8"})
     case = sweep(source=soft, capacities=(2,), steps=(40,), optimum=experiment.Optimum("floor"), seeds=(0,))
