@@ -101,11 +101,15 @@ Method = Annotated[
     str, typer.Option("--opt-method", help="How OPT is found: auto, or a method that `softhit info` lists.")
 ]
 Limit = Annotated[
-    float | None,
+    str | None,
     typer.Option("--opt-time-limit", help="Seconds per optimum; results then depend on the machine."),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; default: one per core.")]
+Jobs = Annotated[str | None, typer.Option("--jobs", "-j", help="Processes; default: one per core.")]
 Backend = Annotated[str, typer.Option("--backend", help="loky, or dask or ray (extras).")]
+
+
+def _processes(jobs: str | None) -> int | None:
+    return None if jobs is None else ranges.whole("jobs", jobs, low=1, high=10_000)
 
 
 @app.command()
@@ -172,7 +176,7 @@ def opt(
     capacity: Capacity,
     switch_cost: SwitchCost = "1",
     method: Annotated[str, typer.Option("--method", help="auto, or one that `softhit info` lists.")] = "auto",
-    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds.")] = None,
+    time_limit: Annotated[str | None, typer.Option("--time-limit", help="Seconds.")] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also say why this method, and what is not guaranteed.")
     ] = False,
@@ -181,7 +185,8 @@ def opt(
     from softhit_lab.single import solve_trace
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
-    solve_trace(trace, k, lam, common.variant, method, time_limit, common.output, explain)
+    limit = ranges.seconds("time_limit", time_limit)
+    solve_trace(trace, k, lam, common.variant, method, limit, common.output, explain)
 
 
 @app.command()
@@ -247,9 +252,9 @@ def ratio(
         seeds=range(common.seed, common.seed + n),
         variant=common.variant,
         method=opt_method,
-        time_limit=opt_time_limit,
+        time_limit=ranges.seconds("opt_time_limit", opt_time_limit),
         folder=common.output or Path("results/ratio"),
-        jobs=jobs,
+        jobs=_processes(jobs),
         backend=backend,
         with_figures=figures,
     )
@@ -284,7 +289,7 @@ def demo(
     """A first run: sweeps, tables, figures and a report. Takes a few minutes."""
     from softhit_lab.demo import run_demo
 
-    run_demo(common.output or Path("results/demo"), data, fast, common.seed, common.variant, jobs)
+    run_demo(common.output or Path("results/demo"), data, fast, common.seed, common.variant, _processes(jobs))
 
 
 @app.command()
@@ -300,7 +305,7 @@ def figures(
     if results is None:
         from softhit_lab.demo import draw_documents
 
-        draw_documents(common.output or Path("docs/img"), jobs)
+        draw_documents(common.output or Path("docs/img"), _processes(jobs))
     else:
         from softhit_lab.verbs import draw_results
 

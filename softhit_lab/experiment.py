@@ -185,7 +185,7 @@ class Sweep:
                 words += [f"--{name.replace('_', '-')}", str(getattr(v, name))]
         words += ["--opt-method", self.optimum.method] if self.optimum.method != "auto" else []
         limit = self.optimum.time_limit
-        words += [] if limit is None else ["--opt-time-limit", f"{limit:g}"]
+        words += [] if limit is None else ["--opt-time-limit", str(limit)]
         return shlex.join([*words, "-o", str(folder)])
 
     def describe(self) -> dict[str, Any]:

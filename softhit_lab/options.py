@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from softhit.check import check_int
 from softhit.variant import Variant
+from softhit_lab import ranges
 
 __all__ = ["Common", "takes_common"]
 
@@ -57,8 +57,8 @@ def _options(output: str) -> list[inspect.Parameter]:
         _variant_option("availability", str, "stream: only the arrival may enter; pool"),
         _variant_option("fill", str, "free: the first K insertions cost nothing; charged"),
         _variant_option("aggregator", str, "best, mean_topk or coverage"),
-        _variant_option("top_k", int, "items retrieved; 1 for best"),
-        _option("seed", int, 0, "--seed", help="seed of trace and policy, >= 0; the first one of several"),
+        _variant_option("top_k", str, "items retrieved; 1 for best"),
+        _option("seed", str, "0", "--seed", help="seed of trace and policy, >= 0; the first one of several"),
         _option("output", Path | None, None, "-o", "--output", help=output),
     ]
 
@@ -80,9 +80,11 @@ def takes_common(output: str) -> Callable[[Callable[..., None]], Callable[..., N
         shared = _options(output)
 
         def call(**given: Any) -> None:
-            seed, path = check_int("seed", given.pop("seed"), low=0), given.pop("output")
+            seed, path = ranges.whole("seed", given.pop("seed")), given.pop("output")
             fields = {name: given.pop(name) for name in Variant.__dataclass_fields__}
             named = {name: value for name, value in fields.items() if value is not None}
+            if "top_k" in named:
+                named["top_k"] = ranges.whole("top_k", named["top_k"], low=1)
             verb(Common(Variant(**named), named, seed, path), **given)
 
         own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]

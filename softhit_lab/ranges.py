@@ -16,7 +16,16 @@ from softhit.errors import InvalidInput
 from softhit.exact import as_fraction
 from softhit.policies import split_specs
 
-__all__ = ["capacities", "settings", "split_specs", "steps", "switch_cost", "switch_costs", "whole"]
+__all__ = [
+    "capacities",
+    "seconds",
+    "settings",
+    "split_specs",
+    "steps",
+    "switch_cost",
+    "switch_costs",
+    "whole",
+]
 
 _MAX_VALUES = 10_000
 _MOST = 10**30
@@ -136,6 +145,15 @@ def switch_cost(text: str) -> Fraction:
     Fraction(1, 3)
     """
     return _number("switch_cost", text, low=0)
+
+
+def seconds(name: str, text: str | None) -> float | None:
+    """Read a limit in seconds, >= 0; None means that none was given.
+
+    >>> seconds("time_limit", "1/2")
+    0.5
+    """
+    return None if text is None else float(_number(name, text, low=0))
 
 
 def switch_costs(text: str) -> list[Fraction]:
