@@ -46,7 +46,8 @@ def make_or_convert(
 ) -> str:
     """Make a family's trace or read a file, write it if asked to, and describe it in one line."""
     check_place(output)
-    if Path(source).suffix or Path(source).exists():
+    # a folder may well be named after the family whose results it holds
+    if Path(source).suffix or Path(source).is_file():
         if settings:
             raise InvalidInput(f"set is for families; {source!r} is a file")
         made = open_trace(source)

@@ -12,7 +12,7 @@ import pyarrow.csv as pc_csv
 
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
-from softhit.io.requests import dense_ids, request_trace, requests_to_write
+from softhit.io.requests import check_limit, dense_ids, request_trace, requests_to_write
 from softhit.trace import Trace
 
 __all__ = ["COLUMNS", "read_csv", "write_csv"]
@@ -56,6 +56,7 @@ def read_csv(path: str | os.PathLike[str], use_sizes: bool = False, limit: int |
     InvalidInput
         Other columns, a value that is missing or no number, or time that runs backwards; names the line.
     """
+    limit = check_limit(limit)
     name = str(existing(path, "csv file"))
     header = _header(name)
     kinds = {

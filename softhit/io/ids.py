@@ -12,7 +12,7 @@ import pyarrow.csv as pc_csv
 
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
-from softhit.io.requests import dense_ids, request_trace, requests_to_write
+from softhit.io.requests import check_limit, dense_ids, request_trace, requests_to_write
 from softhit.trace import Trace
 
 __all__ = ["read_ids", "write_ids"]
@@ -31,6 +31,7 @@ def read_ids(path: str | os.PathLike[str], limit: int | None = None) -> Trace:
     InvalidInput
         The file is empty or not UTF-8, or a line is blank (the message names it).
     """
+    limit = check_limit(limit)
     name = str(existing(path, "id file"))
     try:
         table = pc_csv.read_csv(

@@ -9,7 +9,7 @@ import numpy as np
 
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
-from softhit.io.requests import dense_ids, next_access, request_trace, requests_to_write
+from softhit.io.requests import check_limit, dense_ids, next_access, request_trace, requests_to_write
 from softhit.trace import Trace
 
 __all__ = ["RECORD", "read_oracle_general", "write_oracle_general"]
@@ -37,6 +37,7 @@ def read_oracle_general(
     InvalidInput
         The file is empty, or ends within a record; a size of 0 with ``use_sizes``.
     """
+    limit = check_limit(limit)
     name = existing(path, "oracleGeneral file")
     length = name.stat().st_size
     if length % RECORD.itemsize:

@@ -8,10 +8,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from softhit.check import check_int
 from softhit.errors import InvalidInput
 from softhit.trace import DEFAULT_SCALE, Trace
 
-__all__ = ["dense_ids", "next_access", "request_trace", "requests_to_write"]
+__all__ = ["check_limit", "dense_ids", "next_access", "request_trace", "requests_to_write"]
+
+
+def check_limit(limit: int | None) -> int | None:
+    """Return how many requests to read at most; None: all of them."""
+    return None if limit is None else check_int("limit", limit, low=0, high=2**62)
 
 
 def dense_ids(values: Any) -> tuple[NDArray[np.int32], int]:

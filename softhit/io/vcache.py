@@ -17,7 +17,7 @@ from softhit.build import QualityRule, from_embeddings, quality_rule
 from softhit.check import check_choice, check_int
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
-from softhit.io.requests import dense_ids, request_trace, requests_to_write
+from softhit.io.requests import check_limit, dense_ids, request_trace, requests_to_write
 from softhit.trace import Trace
 
 __all__ = ["read_vcache", "write_vcache"]
@@ -93,6 +93,7 @@ def read_vcache(
         pairs of equal answers would not fit (give ``limit`` then).
     """
     check_choice("quality", quality, QUALITIES)
+    limit = check_limit(limit)
     name = str(existing(path, "vCache file"))
     try:
         with pq.ParquetFile(name, page_checksum_verification=True) as file:

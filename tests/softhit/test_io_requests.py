@@ -113,6 +113,8 @@ def test_a_limit_reads_the_first_requests_only(folder, format):
     trace = make_trace("piecewise", capacity=5, steps=1000)
     write_trace(trace, path)
     assert read_trace(path, limit=7).requests.tolist() == by_first_appearance(trace.requests[:7].tolist())
+    for limit in (-1, 2.5, "3", True, 10**30):  # -1 would have dropped the last one, or all, in silence
+        refused(lambda: read_trace(path, limit=limit), "limit must be an integer in 0..")  # noqa: B023
 
 
 # ---- through the other tool ------------------------------------------------------------------------------

@@ -124,6 +124,11 @@ def test_a_trace_is_made_as_asked() -> None:
     assert made.requests.tolist() == [t % 12 for t in range(100)]
 
 
+def test_a_folder_with_the_name_of_a_family_does_not_hide_it() -> None:
+    Path("cycling").mkdir()
+    assert "<Trace cycling: 10 steps" in call("trace", "cycling", "-T", "10")
+
+
 def test_a_file_is_converted_by_the_endings_of_the_names() -> None:
     put()
     call("trace", "t.parquet", "-o", "t.jsonl")
