@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -32,9 +33,18 @@ def show_number(value: Fraction) -> str:
 
 
 def check_place(path: Path | None) -> None:
-    """Refuse an output whose folder is not there before any work is done."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        what = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
+    """Refuse an output that cannot be written before any work is done."""
+    if path is None:
+        return
+    folder = path.absolute().parent
+    what = None
+    if path.is_dir():
+        what = "is a folder"
+    elif not folder.is_dir():
+        what = "lies in a folder that does not exist"
+    elif not os.access(folder, os.W_OK):
+        what = "lies in a folder that cannot be written into"
+    if what is not None:
         raise InvalidInput(f"cannot write {str(path)!r}: it {what}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from softhit.errors import InvalidInput
@@ -47,7 +47,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         raise InvalidInput(f"cannot write {str(target)!r}: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        # where it could not be made it cannot be removed either; the first error is the one to tell
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def existing(path: str | os.PathLike[str], what: str = "file") -> Path:

@@ -286,6 +286,16 @@ def test_a_full_disk_leaves_the_old_file_as_it_was(good, monkeypatch):
     assert [p.name for p in good.parent.iterdir()] == ["good.parquet"]
 
 
+def test_a_disk_that_cannot_be_written_is_the_error_that_is_told(good, monkeypatch):
+    # on such a disk removing what was never made fails as well
+    def refuse(*_args, **_kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("softhit.io.files.os.open", refuse)
+    monkeypatch.setattr("softhit.io.files.Path.unlink", refuse)
+    refused(lambda: write_trace(from_requests([0, 1]), good), "cannot write", "good.parquet", "Read-only")
+
+
 def test_an_interrupt_leaves_the_old_file_as_it_was(good, monkeypatch):
     before = good.read_bytes()
 

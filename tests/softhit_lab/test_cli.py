@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -98,6 +99,26 @@ def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("softhit_lab.single.make_trace", pressed)
     assert call("trace", "cycling", code=130).splitlines()[-1] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("trace", "cycling", "-T", "9"),
+        ("run", "t.parquet", "-p", "lru", "-K", "2"),
+        ("opt", "t.parquet", "-K", "2"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put()
+    # root may write anywhere, so that permissions alone would show nothing
+    monkeypatch.setattr("softhit_lab.screen.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+    for verb in ("make_trace", "simulate", "offline_opt.solve"):
+        monkeypatch.setattr(f"softhit_lab.single.{verb}", None)
+    printed = call(*words, "-o", "out.parquet", code=2)
+    assert printed == "error: cannot write 'out.parquet': it lies in a folder that cannot be written into\n"
 
 
 def test_more_than_the_memory_holds_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
