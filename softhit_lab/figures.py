@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softhit.io import replacing
-from softhit_lab.cells import is_exact, write_csv, write_text
+from softhit_lab.cells import write_csv, write_text
 from softhit_lab.summary import INTERVAL, classical, label
 
 if TYPE_CHECKING:
@@ -151,10 +151,12 @@ def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[
         look: dict[str, Any] = {"fmt": "none", "elinewidth": 1, "capsize": 1.5, "alpha": 0.8}
         at, middle = [r[x] for r in exact], [r[high] for r in exact]
         axes.errorbar(at, middle, yerr=[below, above], ecolor=style["color"], **look)
-    band = [r for r in rows if not is_exact(r["opt_kind"]) and r[low] is not None]
+    if all(r[low] == r[high] for r in rows):
+        return
+    # points whose OPT is exact belong to the band: it has no width there
+    band = [r for r in rows if r[low] is not None]
     thin = {"color": style["color"], "linestyle": "--", "linewidth": 0.7, "zorder": 2}
-    if band:
-        axes.plot([r[x] for r in band], [r[low] for r in band], **thin)
+    axes.plot([r[x] for r in band], [r[low] for r in band], **thin)
     band = [r for r in band if r[high] is not None]
     if band:
         at = [r[x] for r in band]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.collections import PolyCollection
 
 from softhit_lab.cells import derive
 from softhit_lab.experiment import Sweep
@@ -101,6 +102,22 @@ def test_a_band_is_filled_between_the_two_ratios(cells: list[dict[str, Any]]) ->
     corners = {round(float(y), 9) for _, y in bands[0].get_paths()[0].vertices}
     assert corners == {round(r[f"ratio_{end}"], 9) for r in fifo for end in ("low", "high")}
     assert all(r["ratio_low"] < r["ratio_high"] for r in fifo)
+
+
+@pytest.mark.parametrize("measure", ["ratio", "slope"])
+def test_a_band_has_no_width_where_opt_is_exact(cells: list[dict[str, Any]], measure: str) -> None:
+    # the half's OPT alone makes the slope a band
+    halves = {"half_opt_kind": "band", "half_opt_lower_units": 0}
+    if measure == "ratio":
+        halves = {"opt_kind": "band", "opt_lower_units": 1}
+    rows = summarise(derive({**c, **halves}) if c["capacity"] == 2 else c for c in cells)
+    drawing = next(d for d in draw(rows) if d.name.endswith(f"{measure}-vs-K"))
+    bands = [c for c in drawing.figure.axes[1].collections if isinstance(c, PolyCollection)]
+    at: dict[float, set[float]] = {2.0: set(), 4.0: set()}
+    for x, y in bands[0].get_paths()[0].vertices:
+        at[float(x)].add(round(float(y), 9))
+    assert len(at[2.0]) == 2
+    assert len(at[4.0]) == 1
 
 
 def test_opt_zero_is_said_in_the_table_and_under_the_picture(
