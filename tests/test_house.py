@@ -19,7 +19,10 @@ LAYERS = ("softhit", "offline_opt", "adversaries", "theory", "softhit_lab")
 # Folders of the clone that no wheel contains.
 OUTSIDE = ("benchmarks", "conftest", "examples", "proofs", "tests")
 # Modules that exist for one extra may import it at the top; everywhere else an extra waits inside a function.
-MODULES_OF_AN_EXTRA = {"adversaries/strategies.py"}
+MODULES_OF_AN_EXTRA = {"adversaries/strategies.py", "theory/conftest.py"}
+
+# Libraries whose import name is not their project's.
+IMPORTED_AS = {"z3-solver": "z3"}
 
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 
@@ -75,10 +78,11 @@ def docstring_faults(source: str) -> list[str]:
 
 @cache
 def declared() -> tuple[set[str], set[str]]:
-    """Import names of the core dependencies, and of those in extras (here they equal the project names)."""
+    """Import names of the core dependencies, and of those in extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     core = {Requirement(line).name for line in project["dependencies"]}
     extra = {Requirement(x).name for xs in project["optional-dependencies"].values() for x in xs}
+    extra = {IMPORTED_AS.get(name, name) for name in extra}
     return core, extra - core - {"softhit"}
 
 
