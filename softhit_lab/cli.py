@@ -176,17 +176,37 @@ def opt(
     capacity: Capacity,
     switch_cost: SwitchCost = "1",
     method: Annotated[str, typer.Option("--method", help="auto, or one that `softhit info` lists.")] = "auto",
-    time_limit: Annotated[str | None, typer.Option("--time-limit", help="Seconds.")] = None,
+    gap: Annotated[
+        str | None, typer.Option("--gap", help="Stop when (cost - bound) / cost is this, e.g. 0.001 or 0.1%.")
+    ] = None,
+    iterations: Annotated[
+        str | None, typer.Option("--iterations", help="Of the ascent of lagrangian; the same everywhere.")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", help="Seconds; results then depend on the machine.")
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also say why this method, and what is not guaranteed.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
 ) -> None:
-    """Find the best schedule in hindsight, or bounds on it. Says what is proved."""
-    from softhit_lab.single import solve_trace
+    """Find the best schedule in hindsight, or bounds on it. Says what is proved.
+
+    Without --gap, --iterations and --time-limit, lagrangian, which auto takes for large soft traces, stops
+    at a gap of 0.1 % or after 120 seconds, whichever comes first; other methods go on to their end. Ctrl-C
+    ends the search with the bounds so far. With -o FILE, a run of lagrangian that has not reached its gap
+    leaves FILE.state, and the same command goes on from there.
+    """
+    from softhit_lab.single import Stops, solve_trace
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
-    limit = ranges.seconds("time_limit", time_limit)
-    solve_trace(trace, k, lam, common.variant, method, limit, common.output, explain)
+    stops = Stops(
+        gap=ranges.share("gap", gap),
+        iterations=None if iterations is None else ranges.whole("iterations", iterations, high=10**9),
+        seconds=ranges.seconds("time_limit", time_limit),
+    )
+    if solve_trace(trace, k, lam, common.variant, method, stops, common.output, explain, quiet):
+        raise typer.Exit(130)
 
 
 @app.command()
@@ -276,6 +296,26 @@ def families(common: Common) -> None:
     from softhit_lab.verbs import print_families
 
     print_families(common.output)
+
+
+@app.command()
+@takes_common("The table as csv; with an ID: the folder to draw its figure into.")
+def claims(
+    common: Common,
+    name: Annotated[str | None, typer.Argument(metavar="ID", help="A claim, e.g. C1.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Run the checks of the claim.")] = False,
+    mutants: Annotated[bool, typer.Option("--mutants", help="Run its mutants too.")] = False,
+    slow: Annotated[bool, typer.Option("--slow", help="Leave no check out.")] = False,
+) -> None:
+    """List what is claimed, with status and evidence, or explain one claim."""
+    from softhit_lab.claims import explain_claim, print_claims
+
+    if name is None:
+        if check or mutants or slow:
+            raise typer.BadParameter("--check, --mutants and --slow need an ID; all at once: pytest theory/")
+        print_claims(common.output)
+    else:
+        explain_claim(name, common.output, check, mutants, slow)
 
 
 @app.command()

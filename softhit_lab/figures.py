@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "draw", "save"]
+__all__ = ["Drawing", "draw", "panels", "save", "styles"]
 
 Row = Mapping[str, Any]
 
@@ -286,7 +286,8 @@ _UNDEFINED = {
 }
 
 
-def _panels(columns: int, height: float = 3.4, share_y: bool = True) -> tuple[Figure, list[Axes]]:
+def panels(columns: int, height: float = 3.4, share_y: bool = True) -> tuple[Figure, list[Axes]]:
+    """Return a figure of the documents' width with so many pictures side by side."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -309,8 +310,8 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
     # the frame belongs to the data; the steep reference may leave it
     bound = _harmonic(max(r["capacity"] for r in rows)) if classical(rows) else 3.0
     top = 1.3 * max([*values, 3.0, bound])
-    figure, panels = _panels(len(costs))
-    for axes, lam in zip(panels, costs, strict=True):
+    figure, places = panels(len(costs))
+    for axes, lam in zip(places, costs, strict=True):
         here = [r for r in rows if r["switch_cost"] == lam]
         for policy, members in alike.items():
             mine = [r for r in here if r["policy"] == policy]
@@ -318,7 +319,7 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
         axes.set(xlabel="capacity K", title=f"$\\lambda$ = {lam}")
         _references(axes, here, lam, top)
         _log_log(axes, _spread(_values(here, "capacity"), 9))
-    panels[0].set_ylabel(_AXIS[measure])
+    places[0].set_ylabel(_AXIS[measure])
     _finish(figure, rows, [measure], f"T = {_number(rows[0]['n_steps'])}")
     return figure
 
@@ -327,8 +328,8 @@ def _against_t(rows: Sequence[Row]) -> Figure:
     style = styles(_policies(rows))
     capacities = _spread(_values(rows, "capacity"), 3)
     alike = _alike(rows, ["ratio_high", "ratio_low", "slope_high"])
-    figure, panels = _panels(len(capacities))
-    for axes, k in zip(panels, capacities, strict=True):
+    figure, places = panels(len(capacities))
+    for axes, k in zip(places, capacities, strict=True):
         here = [r for r in rows if r["capacity"] == k]
         for policy, members in alike.items():
             mine = [r for r in here if r["policy"] == policy]
@@ -340,7 +341,7 @@ def _against_t(rows: Sequence[Row]) -> Figure:
             axes.plot([r["n_steps"] for r in slopes], [r["slope_high"] for r in slopes], **thin)
         axes.set(xlabel="steps T", title=f"K = {k}")
         _log_log(axes, _spread(_values(here, "n_steps"), 5))
-    panels[0].set_ylabel("ALG / OPT  (dotted: second half only)")
+    places[0].set_ylabel("ALG / OPT  (dotted: second half only)")
     _finish(figure, rows, ["ratio"], f"$\\lambda$ = {rows[0]['switch_cost']}")
     return figure
 
@@ -349,8 +350,8 @@ def _share(rows: Sequence[Row]) -> Figure:
     style = styles(_policies(rows))
     costs = _values(rows, "switch_cost")
     alike = _alike(rows, ["switching_share"])
-    figure, panels = _panels(len(costs), height=3.0)
-    for axes, lam in zip(panels, costs, strict=True):
+    figure, places = panels(len(costs), height=3.0)
+    for axes, lam in zip(places, costs, strict=True):
         here = [r for r in rows if r["switch_cost"] == lam]
         for policy, members in alike.items():
             mine = [r for r in here if r["policy"] == policy and r["switching_share"] is not None]
@@ -365,7 +366,7 @@ def _share(rows: Sequence[Row]) -> Figure:
             )
         axes.set(xlabel="capacity K", ylim=(-0.02, 1.0), title=f"$\\lambda$ = {lam}")
         _log_log(axes, _spread(_values(here, "capacity"), 9), y=False)
-    panels[0].set_ylabel("switching share $\\lambda S$ / cost")
+    places[0].set_ylabel("switching share $\\lambda S$ / cost")
     _finish(figure, rows, [], f"T = {_number(rows[0]['n_steps'])}")
     return figure
 
@@ -373,15 +374,15 @@ def _share(rows: Sequence[Row]) -> Figure:
 def _beside_floor(rows: Sequence[Row]) -> Figure:
     style = styles(_policies(rows))
     alike = _alike(rows, ["ratio_high", "ratio_low", "floor_ratio_high", "floor_ratio_low"])
-    figure, panels = _panels(2)
-    for axes, measure in zip(panels, ("ratio", "floor_ratio"), strict=True):
+    figure, places = panels(2)
+    for axes, measure in zip(places, ("ratio", "floor_ratio"), strict=True):
         for policy, members in alike.items():
             mine = [r for r in rows if r["policy"] == policy]
             _line(axes, mine, "capacity", measure, style[policy], _names(members, style[policy]))
         axes.set(xlabel="capacity K", title=_AXIS[measure])
         axes.axhline(3, color="#444444", linestyle="--", linewidth=1, zorder=1)
         _log_log(axes, _spread(_values(rows, "capacity"), 9))
-    panels[0].set_ylabel("ratio to OPT")
+    places[0].set_ylabel("ratio to OPT")
     where = (f"T = {_number(rows[0]['n_steps'])}", f"$\\lambda$ = {rows[0]['switch_cost']}")
     _finish(figure, rows, ["ratio", "floor_ratio"], *where)
     return figure
@@ -391,8 +392,8 @@ def _by_policy(rows: Sequence[Row]) -> Figure:
     """Draw one line per policy at a single K, T and lambda: ratio, ratio above the floor, switching share."""
     style = styles(_policies(rows))
     ordered = sorted(rows, key=lambda r: (-(r["ratio_high"] or math.inf), r["policy"]))
-    figure, panels = _panels(3, height=1.3 + 0.22 * len(rows))
-    for axes, measure in zip(panels, ("ratio", "floor_ratio", "switching_share"), strict=True):
+    figure, places = panels(3, height=1.3 + 0.22 * len(rows))
+    for axes, measure in zip(places, ("ratio", "floor_ratio", "switching_share"), strict=True):
         for y, row in enumerate(ordered):
             mark = {"color": style[row["policy"]]["color"], "marker": style[row["policy"]]["marker"]}
             if measure == "switching_share":
