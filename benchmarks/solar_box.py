@@ -166,6 +166,8 @@ def _optimum(point: Point) -> tuple[float, str]:
     if point.form == "soft":
         whole = solve(trace, k, lam, method="relaxation")
         half = solve(trace.prefix(point.half), k, lam, method="relaxation")
+        if "interrupted" in (whole.status.stop, half.status.stop):
+            raise KeyboardInterrupt
         assert whole.lower_bound is not None
         assert half.cost is not None
         return float(whole.lower_bound) - float(half.cost), "lower bound"

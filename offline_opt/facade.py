@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,7 +40,10 @@ from softhit.simulate import simulate
 from softhit.trace import Trace
 from softhit.variant import Variant
 
-__all__ = ["METHODS", "Method", "Problem", "method_names", "solve"]
+if TYPE_CHECKING:
+    from offline_opt.soft.lagrangian import State
+
+__all__ = ["METHODS", "Method", "Problem", "choose", "method_names", "solve"]
 
 AUTO_WORK = 2_000_000
 """Where the caller sets no time limit, ``auto`` gives branch and bound this many nodes times entries, so that
@@ -74,14 +77,26 @@ class Problem:
         full = utility_scale(self.trace.quality_scale, self.variant)
         return Fraction(floor_units(self.trace, self.variant), full)
 
+    @property
+    def instance(self) -> str:
+        """What a saved state of it is bound to: trace hash, capacity, switch cost and variant."""
+        return f"{self.trace.hash} {self.capacity} {self.switch_cost} {self.variant.label}"
+
 
 class _Clock:
-    """Time left, if there is a limit; nodes for branch and bound, if these are limited."""
+    """What ends a run: time, nodes of branch and bound, iterations, a gap; and where it goes on from."""
 
     def __init__(
-        self, limit: float | None, say: Callable[[str], None] | None, nodes: int | None = None
+        self,
+        limit: float | None,
+        say: Callable[[str], None] | None,
+        nodes: int | None = None,
+        gap: float = 0.0,
+        iterations: int | None = None,
+        state: State | None = None,
     ) -> None:
         self.limit, self.say, self.nodes, self.began = limit, say, nodes, time.monotonic()
+        self.gap, self.iterations, self.state = gap, iterations, state
 
     def left(self, share: float = 1.0) -> float | None:
         if self.limit is None:
@@ -364,22 +379,35 @@ def _bracket(problem: Problem, clock: _Clock, branch: bool, name: str, reason: s
         clock.say(f"{name}: LP relaxation proves {float(proved):.6g}")
     occasions = find_occasions(trace, problem.capacity, variant)
     rounded = round_point(occasions, relaxed.keep + relaxed.take, trace, problem.capacity)
-    schedule, priced = _best_start(problem, [rounded], prices, clock.left(0.1))
     stop = "gap" if relaxed.stop == "optimal" else "time"
     believed: Fraction | None = None
-    if branch and priced.fraction > proved:
+    try:
+        schedule, priced = _best_start(problem, [rounded], prices, clock.left(0.1))
+    except KeyboardInterrupt:
+        schedule = Schedule.from_events(trace.n_steps, [], [], [], [])
+        priced, stop = problem.price(schedule), "interrupted"
+        notes.append("interrupted before there was a schedule better than none")
+    within = priced.fraction - proved <= Fraction(clock.gap) * priced.fraction
+    if stop != "interrupted" and within and priced.fraction > proved:
+        stop = "target"
+        if branch:
+            notes.append("the heuristic schedule is within the wanted gap; no branch and bound was needed")
+    elif branch and stop != "interrupted" and priced.fraction > proved:
         say = clock.say
 
         def tell(seconds: float, best: float, low: float) -> None:
             if say is not None:
                 say(f"milp: {seconds:.1f} s, best {best:.6g}, bound {low:.6g}")
 
-        out = milp.branch_and_bound(
-            *_parts(problem),
-            time_limit=clock.left(),
-            max_nodes=clock.nodes,
-            progress=tell if say is not None else None,
-        )
+        try:
+            out = milp.branch_and_bound(
+                *_parts(problem),
+                time_limit=clock.left(),
+                max_nodes=clock.nodes,
+                progress=tell if say is not None else None,
+            )
+        except KeyboardInterrupt:
+            out = milp.Branching(None, None, None, "interrupted")
         stop = {"time limit": "time", "node limit": "iterations"}.get(out.stop, out.stop)
         if out.rejected is not None:
             notes.append(f"the solver's answer was rejected: {out.rejected}")
@@ -417,19 +445,27 @@ def _run_lagrangian(problem: Problem, clock: _Clock) -> OptResult:
                 f"lagrangian: iteration {iteration}, {low:.6g} <= OPT <= {high:.6g}, gap {100 * gap:.3g} %"
             )
 
-    found = bracket(*_parts(problem), time_limit=clock.left(), progress=None if clock.say is None else tell)
+    found = bracket(
+        *_parts(problem),
+        iterations=clock.iterations,
+        gap=clock.gap,
+        time_limit=clock.left(),
+        progress=None if clock.say is None else tell,
+        state=clock.state,
+    )
     source = "the floor F" if found.prices is None else "prices by ascent on the Lagrangian dual, in integers"
-    return _answer(
+    answer = _answer(
         problem,
         found.schedule,
         found.cost,
         found.lower_bound,
         found.prices,
-        found.stop,
+        "target" if found.stop == "gap" else found.stop,
         "lagrangian",
         "prices by ascent, and schedules improved by slots and windows",
         (f"lower bound: {source}; {found.iterations} iterations", *found.notes),
     )
+    return replace(answer, state=found.state)
 
 
 def _run_floor(problem: Problem, clock: _Clock) -> OptResult:
@@ -552,6 +588,30 @@ def _choose(problem: Problem) -> tuple[str, Method]:
     return f"; no LP: {len(trace.items)} entries, beyond auto's {AUTO_LP}", METHODS["lagrangian"]
 
 
+def choose(problem: Problem, method: str = "auto") -> tuple[str, str]:
+    """Return the name of the method that :func:`solve` runs, and what it adds to the reason.
+
+    Raises
+    ------
+    UnknownName
+        No such method.
+    InvalidInput
+        The method does not apply; the message says why, and which do.
+    """
+    if method == "auto":
+        extra, chosen = _choose(problem)
+    else:
+        if method not in METHODS:
+            unknown("method", method, method_names())
+        extra, chosen = "", METHODS[method]
+    if (why := chosen.applies(problem)) is not None:
+        others = [m.name for m in METHODS.values() if m.applies(problem) is None]
+        raise InvalidInput(
+            f"method {chosen.name!r} does not apply: {why} (these do: {', '.join(others) or 'none'})"
+        )
+    return chosen.name, extra
+
+
 def solve(
     trace: Trace,
     capacity: int,
@@ -560,6 +620,9 @@ def solve(
     method: str = "auto",
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
+    gap: float = 0.0,
+    iterations: int | None = None,
+    state: State | None = None,
 ) -> OptResult:
     """Return the offline optimum of a trace, or the narrowest bracket around it that a method finds.
 
@@ -580,8 +643,17 @@ def solve(
         (``dp`` and the peers) ignore it. Without one, ``auto`` gives branch and bound a limit of nodes
         (:data:`AUTO_WORK`), while ``milp`` by name runs to its end.
     progress : callable, optional
-        Called now and then with a line of text. Ctrl-C in ``lagrangian`` ends the run with the bracket so
-        far.
+        Called now and then with a line of text. Ctrl-C in ``lagrangian``, and in ``milp`` and ``relaxation``
+        once they have a lower bound, ends the run with the bracket so far; ``status.stop`` is then
+        ``interrupted``. Elsewhere it is raised.
+    gap : float
+        Stop when ``(cost - bound) / cost`` is at most this: ``lagrangian`` at any time, ``milp`` before its
+        branch and bound; the exact methods go on to the optimum.
+    iterations : int, optional
+        Of the ascent of ``lagrangian``; the others have none.
+    state : State, optional
+        ``state`` of an earlier answer to the same problem: ``lagrangian`` goes on from there, the others
+        begin anew.
 
     Returns
     -------
@@ -593,7 +665,8 @@ def solve(
     UnknownName
         No such method.
     InvalidInput
-        A parameter is out of range, or the method does not apply; the message says why.
+        A parameter is out of range, the method does not apply, or the state is of another problem; the
+        message says why.
     MissingExtra
         The method needs a library that is not installed.
 
@@ -618,21 +691,13 @@ def solve(
         variant=variant or Variant(),
     )
     limit = None if time_limit is None else check_real("time_limit", time_limit, low=0)
-    nodes = None
-    if method == "auto":
-        extra, chosen = _choose(problem)
-        if limit is None:
-            nodes = AUTO_WORK // max(1, len(trace.items))
-    else:
-        if method not in METHODS:
-            unknown("method", method, method_names())
-        extra, chosen = "", METHODS[method]
-    if (why := chosen.applies(problem)) is not None:
-        others = [m.name for m in METHODS.values() if m.applies(problem) is None]
-        raise InvalidInput(
-            f"method {chosen.name!r} does not apply: {why} (these do: {', '.join(others) or 'none'})"
-        )
-    answer = chosen.run(problem, _Clock(limit, progress, nodes))
+    wanted = check_real("gap", gap, low=0)
+    turns = None if iterations is None else check_int("iterations", iterations, low=0)
+    if state is not None and state.instance != problem.instance:
+        raise InvalidInput(f"the state is of another instance: {state.instance}, not {problem.instance}")
+    name, extra = choose(problem, method)
+    nodes = AUTO_WORK // max(1, len(trace.items)) if method == "auto" and limit is None else None
+    answer = METHODS[name].run(problem, _Clock(limit, progress, nodes, wanted, turns, state))
     if extra:
         answer = replace(answer, reason=answer.reason + extra)
     return answer

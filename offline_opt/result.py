@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -14,6 +14,9 @@ from softhit.exact import Cost
 from softhit.schedule import Schedule
 from softhit.trace import Trace
 from softhit.variant import Variant
+
+if TYPE_CHECKING:
+    from offline_opt.soft.lagrangian import State
 
 __all__ = ["KINDS", "MethodResult", "OptResult", "Prices", "Status", "confirm"]
 
@@ -63,8 +66,9 @@ class Status:
     Attributes
     ----------
     stop : str
-        Why the method stopped: ``"optimal"``, ``"gap"`` (it closes no gap further), ``"time"``,
-        ``"iterations"``, ``"interrupted"``, or ``"rejected"`` (a solver's answer failed a check).
+        Why the method stopped: ``"optimal"``, ``"target"`` (the wanted gap is reached), ``"gap"`` (it closes
+        no gap further), ``"time"``, ``"iterations"``, ``"interrupted"``, or ``"rejected"`` (a solver's
+        answer failed a check).
     incumbent : bool
         It has a schedule.
     certified : bool
@@ -125,6 +129,8 @@ class OptResult:
         Which method ran, and why it was chosen.
     notes : tuple of str
         What else the reader should know: where the bound comes from, what was rejected.
+    state : State or None
+        What a run of ``lagrangian`` can go on from.
     """
 
     schedule: Schedule | None
@@ -137,6 +143,7 @@ class OptResult:
     method: str = ""
     reason: str = ""
     notes: tuple[str, ...] = ()
+    state: State | None = None
 
     def explain(self) -> str:
         """Say in a few lines which method ran and why, what it found, and what is guaranteed."""

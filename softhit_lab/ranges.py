@@ -20,6 +20,7 @@ __all__ = [
     "capacities",
     "seconds",
     "settings",
+    "share",
     "split_specs",
     "steps",
     "switch_cost",
@@ -154,6 +155,19 @@ def seconds(name: str, text: str | None) -> float | None:
     0.5
     """
     return None if text is None else float(_number(name, text, low=0))
+
+
+def share(name: str, text: str | None) -> float | None:
+    """Read a part of a whole, >= 0, as a number or in per cent; None means that none was given.
+
+    >>> share("gap", "0.001"), share("gap", "0.1%")
+    (0.001, 0.001)
+    """
+    if text is None:
+        return None
+    stripped = text.strip()
+    number = _number(name, stripped.removesuffix("%"), low=0)
+    return float(number / 100 if stripped.endswith("%") else number)
 
 
 def switch_costs(text: str) -> list[Fraction]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ from typing import Any
 import offline_opt
 from adversaries.families import make_trace
 from offline_opt.certificate import Certificate, certify, check_certificate, write_certificate
-from offline_opt.facade import Problem
+from offline_opt.facade import Problem, choose
+from offline_opt.soft.lagrangian import State, default_iterations
 from softhit import Trace, Variant, cost, floor_units, make_policy, simulate
 from softhit.errors import InvalidInput, InvalidSchedule
 from softhit.io import read_schedule, schedule_metadata, write_schedule, write_trace
@@ -20,12 +23,14 @@ from softhit.retrieval import utility_scale
 from softhit_lab.screen import check_place, console, show_number, write_json
 from softhit_lab.sources import open_trace
 from softhit_lab.tables import Sheet
+from softhit_lab.telling import Telling
 from softhit_lab.work import count_hits, naming
 
-__all__ = ["make_or_convert", "print_facts", "run_policies", "solve_trace", "verify_file"]
+__all__ = ["Stops", "make_or_convert", "print_facts", "run_policies", "solve_trace", "verify_file"]
 
 STOPS = {
     "optimal": "the bounds meet",
+    "target": "the wanted gap is reached",
     "gap": "it narrows no further",
     "iterations": "all planned work is done",
     "time": "the time limit was reached",
@@ -33,6 +38,27 @@ STOPS = {
     "rejected": "a solver's answer failed a check and was not used",
 }
 """Stop reasons in words."""
+
+
+@dataclass(frozen=True)
+class Stops:
+    """What ends the search for an optimum; None: not asked for.
+
+    Attributes
+    ----------
+    gap : float or None
+        A part of the cost.
+    iterations : int or None
+    seconds : float or None
+    """
+
+    gap: float | None = None
+    iterations: int | None = None
+    seconds: float | None = None
+
+
+USUAL_STOPS = Stops(gap=0.001, seconds=120.0)
+"""Where nothing else is asked for, ``lagrangian`` stops at the one that comes first."""
 
 
 def make_or_convert(
@@ -181,19 +207,45 @@ def solve_trace(
     switch_cost: Fraction,
     variant: Variant,
     method: str,
-    time_limit: float | None,
+    stops: Stops,
     output: Path | None,
     explain: bool = False,
-) -> None:
+    quiet: bool = False,
+) -> bool:
     """Find the optimum of a trace file, print what is proved about it, and write what proves it.
 
     ``explain`` adds what the method promises, what of that holds here, and which other methods there are.
+    Beside ``output`` a run of ``lagrangian`` that has not reached its target leaves its state, from which the
+    next one goes on. Returns whether Ctrl-C ended the search; what had been found is printed and written.
     """
     check_place(output)
     trace = open_trace(path)
-    found = offline_opt.solve(
-        trace, capacity, switch_cost, variant=variant, method=method, time_limit=time_limit
-    )
+    problem = Problem(trace, capacity, switch_cost, variant)
+    name, _ = choose(problem, method)
+    place = None if output is None else output.with_name(output.name + ".state")
+    state = None if place is None else _open_state(place, problem)
+    with Telling(console(error=True), quiet) as tell:
+        if name == "lagrangian":
+            stops = USUAL_STOPS if stops == Stops() else stops
+            tell.announce(f"lagrangian: {len(trace.items)} entries; {_plan(stops, trace)}")
+            if state is not None:
+                tell.announce(f"lagrangian: goes on from {place}, {state.iterations} iterations so far")
+        found = offline_opt.solve(
+            trace,
+            capacity,
+            switch_cost,
+            variant=variant,
+            method=method,
+            time_limit=stops.seconds,
+            progress=None if quiet else tell,
+            gap=0.0 if stops.gap is None else stops.gap,
+            iterations=stops.iterations,
+            state=state,
+        )
+    finished = found.status.stop in ("optimal", "target")
+    if place is not None and found.state is not None and not finished:
+        # first of all: it holds everything, should writing the rest be interrupted
+        found.state.save(place)
     screen = console()
     screen.print(f"{path.name}: K = {capacity}, lambda = {switch_cost}, {variant.label}", markup=False)
     screen.print(f"kind   {found.kind}", markup=False)
@@ -203,16 +255,58 @@ def solve_trace(
     screen.print(f"bound  {show_number(Fraction(found.lower_bound))}", markup=False)
     screen.print(found.explain(), markup=False, soft_wrap=True)
     if explain:
-        problem = Problem(trace, capacity, switch_cost, variant)
         for line in _explanation(found, problem, method):
             screen.print(line, markup=False, soft_wrap=True)
-    if output is None:
-        return
+    if output is not None:
+        _write_found(found, problem, output)
+    if place is not None and finished:
+        place.unlink(missing_ok=True)
+    elif place is not None and found.state is not None:
+        screen.print(f"state {place}: the same command goes on from here", markup=False, soft_wrap=True)
+    return found.status.stop == "interrupted"
+
+
+def _plan(stops: Stops, trace: Trace) -> str:
+    """Say what will end a run of ``lagrangian``."""
+    n = default_iterations(trace) if stops.iterations is None else stops.iterations
+    ends = [] if stops.gap is None else [f"at a gap of {100 * stops.gap:.6g} %"]
+    if stops.seconds is None:
+        ends.append(f"after {n} iterations and the improvements that follow")
+    else:
+        ends.append(f"after {stops.seconds:.6g} s, when {n} iterations are done and nothing is gained")
+    return f"stops {', '.join(ends)}, or on Ctrl-C with the bounds so far"
+
+
+def _open_state(place: Path, problem: Problem) -> State | None:
+    """Read the state beside an output, if there is one, and refuse that of another instance."""
+    if not place.exists():
+        return None
+    try:
+        state = State.load(place)
+    except zipfile.BadZipFile as error:
+        raise InvalidInput(f"{str(place)!r} is not a saved state: {error}") from None
+    if state.instance == problem.instance:
+        return state
+    names = ("trace", "capacity", "switch_cost", "variant")
+    theirs, ours = state.instance.split(), problem.instance.split()
+    other = [
+        f"{name} {a[:40]}, not {b[:40]}" for name, a, b in zip(names, theirs, ours, strict=False) if a != b
+    ]
+    raise InvalidInput(
+        f"{str(place)!r} is the state of a run about another instance ({'; '.join(other)}): "
+        "remove it, or give another -o"
+    )
+
+
+def _write_found(found: offline_opt.OptResult, problem: Problem, output: Path) -> None:
+    """Write the schedule if the name ends in .parquet, else a certificate."""
+    trace, capacity = problem.trace, problem.capacity
+    switch_cost, variant = problem.switch_cost, problem.variant
     if output.suffix != ".parquet":
         certificate = certify(found, trace, capacity, switch_cost, variant)
         write_certificate(certificate, output)
         proved = f"{show_number(certificate.lower_bound)} <= OPT <= {show_number(certificate.upper_bound)}"
-        screen.print(f"certificate {output}: {proved}", markup=False, soft_wrap=True)
+        console().print(f"certificate {output}: {proved}", markup=False, soft_wrap=True)
     elif found.schedule is None:
         raise InvalidInput("there is no schedule to write; give the method more time")
     else:
@@ -239,8 +333,8 @@ def _explanation(found: offline_opt.OptResult, problem: Problem, asked: str) -> 
             stopped = "so the solver says"
         elif problem.trace.structure.scored or problem.variant.aggregator == "coverage":
             unsure += "; with a score or coverage prices bound a relaxation, so the gap may not close"
-    if found.status.stop == "time":
-        unsure += "; the same numbers on another machine: the time limit ended the run"
+    if found.status.stop in ("time", "interrupted"):
+        unsure += f"; the same numbers on another machine: {stopped}"
     how = "auto" if asked == "auto" else "by name"
     lines = [
         "",

@@ -68,6 +68,9 @@ def _best(trace: Trace, instance: Instance) -> tuple[int, int | None, int, str, 
         method=instance.optimum.method,
         time_limit=instance.optimum.time_limit,
     )
+    if found.status.stop == "interrupted":
+        # a bracket so far is no cell of a sweep
+        raise KeyboardInterrupt
     scale = math.lcm(utility_scale(trace.quality_scale, instance.variant), instance.switch_cost.denominator)
     upper = None if found.cost is None else int(Fraction(found.cost.fraction) * scale)
     # OPT is a whole number of units, so a bound between two of them may be rounded up

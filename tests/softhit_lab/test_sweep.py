@@ -240,6 +240,31 @@ def command(folder: Path, *more: str, **environment: str) -> tuple[int, str, lis
     return process.returncode, errors, left
 
 
+def test_an_optimum_that_was_interrupted_ends_the_sweep_and_fills_no_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    write_trace(from_arrays(rng.random((30, 12)), rng.integers(0, 12, 30)), tmp_path / "t.parquet")
+    chosen = sweep(
+        source=FileSource.of(tmp_path / "t.parquet"),
+        capacities=(3,),
+        steps=(30,),
+        switch_costs=(Fraction(1),),
+        seeds=(0,),
+        optimum=experiment.Optimum("relaxation"),
+    )
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    # the facade turns Ctrl-C into the bracket so far
+    monkeypatch.setattr("offline_opt.facade.improve", interrupt)
+    with pytest.raises(Interrupted) as stopped:
+        run_sweep(chosen, tmp_path / "r", jobs=1)
+    assert stopped.value.args[:3] == ("interrupted", 0, 2)
+    assert not (tmp_path / "r" / "cells.parquet").exists()
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("whole")
