@@ -308,16 +308,6 @@ Proof.
   induction es as [|e es IH]; intros l; cbn; [reflexivity|]. rewrite IH. apply touch_perm.
 Qed.
 
-Definition unit_sizes (s : setting) : Prop := Forall (fun z => z = 1) (sizes s).
-
-Lemma used_unit : forall s l, unit_sizes s -> Forall (fun i => (i < n_items s)%nat) l ->
-  used s l = Z.of_nat (length l).
-Proof.
-  intros s l U F. unfold used. induction F as [|i l H F IH]; [reflexivity|]. cbn [map Zsum length].
-  rewrite IH, Nat2Z.inj_succ. unfold unit_sizes in U. rewrite Forall_forall in U.
-  unfold size. rewrite (U (nth i (sizes s) 0)) by now apply nth_In. lia.
-Qed.
-
 Lemma mem_perm : forall x l l', Permutation l l' -> mem x l = mem x l'.
 Proof.
   intros x l l' P. destruct (mem x l') eqn:E.
@@ -378,11 +368,7 @@ Proof.
   apply mem_false in Ma.
   destruct (Z.of_nat (length cache) <? capacity s) eqn:Room.
   - apply Z.ltb_lt in Room. exists (cache ++ [a]).
-    split.
-    { unfold update. cbn [leaves leave enters]. simpl enter.
-      rewrite (proj2 (Nat.ltb_lt a (n_items s)) Ha), (proj2 (mem_false a cache) Ma), May.
-      rewrite used_app, (used_unit s cache U FI). unfold used. cbn [map Zsum]. rewrite Size.
-      rewrite (proj2 (Z.leb_le _ _)) by lia. reflexivity. }
+    split; [now apply update_into_room|].
     split; [rewrite served_perm; now apply Permutation_app_tail|].
     split; [assumption|]. split; [assumption|].
     rewrite app_length. cbn [enters map Zsum length]. rewrite Size, P3.
@@ -398,13 +384,7 @@ Proof.
       assert (LD : Z.of_nat (length cache) = 1 + Z.of_nat (length (drop v cache))).
       { rewrite (Permutation_length DP). cbn [length]. lia. }
       exists (drop v cache ++ [a]). split.
-      { unfold update. cbn [leaves leave enters]. rewrite (proj2 (mem_In v cache) Iv). simpl enter.
-        assert (Na' : ~ In a (drop v cache)) by (intros I; now apply Ma, drop_incl with v).
-        rewrite (proj2 (Nat.ltb_lt a (n_items s)) Ha), (proj2 (mem_false a _) Na'), May.
-        rewrite used_app, (used_unit s (drop v cache) U).
-        2:{ apply Forall_forall. intros i I. rewrite Forall_forall in FI. now apply FI, drop_incl with v. }
-        unfold used. cbn [map Zsum]. rewrite Size.
-        rewrite (proj2 (Z.leb_le _ _)) by lia. reflexivity. }
+      { now apply update_replace. }
       split; [now apply Permutation_app_tail|]. split; [assumption|]. split; [assumption|].
       rewrite app_length. cbn [enters map Zsum length]. rewrite Size, P3.
       replace (1 + 0 - (Z.of_nat (length (drop v cache) + 1) - Z.of_nat (length cache))) with 1 by lia. nia.
@@ -473,7 +453,6 @@ Proof. vm_compute. repeat split; try reflexivity; intros H; now apply H. Qed.
 
 (* update_then_serve: the counter counts the miss that the cache before the step would have had, but the step
    is served, and paid, after the admission. Requests 0 1 2 3, K = 1, lambda = theta = 1: no misses, cost 3.    *)
-Definition hard (i : nat) : query := Query [Entry i 1 0] 1 (Some i).
 Definition late : setting := Setting [1; 1; 1; 1] 1 false true true 1 1.
 Definition early : setting := Setting [1; 1; 1; 1] 1 true true true 1 1.
 

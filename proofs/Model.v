@@ -379,5 +379,44 @@ Proof.
     + apply (Permutation_map f (drop_perm x l' J)).
 Qed.
 
+(* ---- unit sizes, hard requests ------------------------------------------------------------------------ *)
+
+Definition unit_sizes (s : setting) : Prop := Forall (fun z => z = 1) (sizes s).
+
+Lemma used_unit : forall s l, unit_sizes s -> Forall (fun i => (i < n_items s)%nat) l ->
+  used s l = Z.of_nat (length l).
+Proof.
+  intros s l U F. unfold used. induction F as [|i l H F IH]; [reflexivity|]. cbn [map Zsum length].
+  rewrite IH, Nat2Z.inj_succ. unfold unit_sizes in U. rewrite Forall_forall in U.
+  unfold size. rewrite (U (nth i (sizes s) 0)) by now apply nth_In. lia.
+Qed.
+
+Lemma update_into_room : forall s q a cache, unit_sizes s -> Forall (fun i => (i < n_items s)%nat) cache ->
+  (a < n_items s)%nat -> may_enter s q a = true -> ~ In a cache -> Z.of_nat (length cache) < capacity s ->
+  update s q (Change [] [a]) cache = Some (cache ++ [a]).
+Proof.
+  intros s q a cache U F A M N R. unfold update. cbn [leaves leave enters]. simpl enter.
+  rewrite (proj2 (Nat.ltb_lt _ _) A), (proj2 (mem_false _ _) N), M, (used_unit s _ U).
+  - rewrite app_length, (proj2 (Z.leb_le _ _)); [reflexivity|]. cbn [length]. lia.
+  - apply Forall_app. split; [assumption | now constructor].
+Qed.
+
+Lemma update_replace : forall s q a v cache, unit_sizes s -> Forall (fun i => (i < n_items s)%nat) cache ->
+  (a < n_items s)%nat -> may_enter s q a = true -> ~ In a cache -> In v cache ->
+  Z.of_nat (length cache) <= capacity s ->
+  update s q (Change [v] [a]) cache = Some (drop v cache ++ [a]).
+Proof.
+  intros s q a v cache U F A M N I R. pose proof (Permutation_length (drop_perm v cache I)) as L.
+  cbn [length] in L. unfold update. cbn [leaves leave enters]. rewrite (proj2 (mem_In v cache) I). simpl enter.
+  assert (N' : ~ In a (drop v cache)) by (intros J; now apply N, drop_incl with v).
+  rewrite (proj2 (Nat.ltb_lt _ _) A), (proj2 (mem_false _ _) N'), M, (used_unit s _ U).
+  - rewrite app_length, (proj2 (Z.leb_le _ _)); [reflexivity|]. cbn [length]. lia.
+  - apply Forall_app. split; [|now constructor]. apply Forall_forall. intros i J.
+    rewrite Forall_forall in F. now apply F, drop_incl with v.
+Qed.
+
+(* A hard request: only its item serves it, perfectly, and it is the arrival (softhit.from_requests). *)
+Definition hard (i : nat) : query := Query [Entry i 1 0] 1 (Some i).
+
 Print Assumptions run_sound.
 Print Assumptions retrieved_ok.
