@@ -14,7 +14,7 @@ Bypassing makes the K of classical paging K + 1: OPT may miss without loading.
 What does not follow
 --------------------
 * ``clock`` of the registry (and of libcachesim) clears the bit on entry. K + 1 faults of it may touch fewer
-  items, and its ratio is ``max((K + 1)(1 + lambda), 2 K - 1)`` in every case computed: larger for small lambda.
+  items. Its ratio is ``max((K + 1)(1 + lambda), 2 K - 1)`` in every case computed: larger for small lambda.
 * update_then_serve, lambda > 0: at most ``(K + 1) max(1, lambda)`` and at least ``max(K, (K + 1) lambda)``,
   proved for all K; these agree for lambda >= 1. Below 1 the lower one is the ratio in every case computed.
 
