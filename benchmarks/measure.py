@@ -82,10 +82,11 @@ def rate(seconds: list[float], count: int) -> str:
     return f"{count / statistics.median(seconds) / 1e6:.2f} M/s"
 
 
-def isolated(code: str, limit: float) -> dict[str, Any]:
+def isolated(code: str, limit: float, memory: float | None = None) -> dict[str, Any]:
     """Run Python code that prints one JSON object in a fresh process; a limit or a crash is an answer too.
 
-    The code may use ``peak()``: the resident size now at its maximum, in MB.
+    The code may use ``peak()``: the resident size now at its maximum, in MB. ``limit`` is in seconds,
+    ``memory`` in GB of address space, and both count from the start of the process.
     """
     prelude = (
         "import json, resource, sys, time\n"
@@ -96,6 +97,8 @@ def isolated(code: str, limit: float) -> dict[str, Any]:
         "    except (OSError, StopIteration):\n"
         "        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
     )
+    if memory is not None:
+        prelude += f"resource.setrlimit(resource.RLIMIT_AS, ({int(memory * 1e9)},) * 2)\n"
     try:
         done = subprocess.run(
             [sys.executable, "-c", prelude + code], capture_output=True, text=True, timeout=limit, check=False
@@ -103,7 +106,10 @@ def isolated(code: str, limit: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"failed": f"not finished in {limit:g} s"}
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        return {"failed": lines[-1][:100]}
+        if memory is not None and ("MemoryError" in done.stderr or "bad_alloc" in done.stderr):
+            return {"failed": f"more than {memory:g} GB of memory"}
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+        lines = done.stderr.strip().splitlines() or ["nothing on standard error"]
+        return {"failed": f"crashed: {how}, {lines[-1][:80]}"}
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer
