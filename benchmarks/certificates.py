@@ -67,7 +67,7 @@ def _built(folder: Path) -> Path | None:
 
 
 def run(report: Report, fast: bool = False) -> None:
-    """Measure hard certificates up to T = 10^6, and soft ones with many entries a step and with many steps."""
+    """Measure hard certificates up to T = 10^6, and soft ones with many entries a step or many steps."""
     steps = 100_000 if fast else 1_000_000
     cases = [(f"hard, zipf, T = {steps:,}, K = {k}", _hard(steps, k)) for k in ((10,) if fast else (10, 100))]
     soft = _soft(steps // 10, 5000, 18, 500)

@@ -292,7 +292,14 @@ int main(int argc, char **argv) {
     int known = size > 33 && !strncmp((char *)file, "{\"format\":\"softhit-certificate\",", 32);
     NEED(known, "this is no softhit certificate");
     sha256(file, size - 32, digest);
-    NEED(!memcmp(digest, file + size - 32, 32), "the file is damaged");
+    int sealed = !memcmp(digest, file + size - 32, 32);
+    header = at = (char *)file;
+    if (next_is("{\"format\":\"softhit-certificate\",\"format_version\":") && *at >= '1' && *at <= '9') {
+        int n = (int)strspn(at, "0123456789"); /* later versions may have other fields, and another seal */
+        NEED(!strncmp(at, "1,", 2) || at[n] != ',' || n > 9, "the certificate has format version %.*s; %s%s", n,
+             at, "this reader knows version 1", sealed ? "" : ", or the file is damaged");
+    }
+    NEED(sealed, "the file is damaged");
     uint8_t *end = memchr(file, '\n', size - 32);
     NEED(end && !memchr(file, 0, (size_t)(end - file)), "the header is not one line of text");
     *end = 0;

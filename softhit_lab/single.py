@@ -346,6 +346,7 @@ def _explanation(found: offline_opt.OptResult, problem: Problem, asked: str) -> 
         f"stop reason     {found.status.stop}: {stopped}",
         f"incumbent       {'yes, a verified schedule' if found.status.incumbent else 'no schedule'}",
         f"certified       {'yes, all that is stated above as proved' if found.status.certified else 'no'}",
+        f"certificate     {_provable(found)}",
         "other methods",
     ]
     width = max(map(len, offline_opt.METHODS))
@@ -355,6 +356,23 @@ def _explanation(found: offline_opt.OptResult, problem: Problem, asked: str) -> 
             text = method.guarantee if why is None else f"does not apply: {why}"
             lines.append(f"  {name:<{width}}  {text}")
     return lines
+
+
+def _provable(found: offline_opt.OptResult) -> str:
+    """Say what a certificate of this answer would hold."""
+    if found.method == "dp":
+        return (
+            "no certificate says that this is the optimum: it was found by exhaustion; with -o the bracket "
+            "LB <= OPT <= UB that prices prove, whose LB may lie below OPT"
+        )
+    if found.kind == "exact":
+        return "with -o, of the optimum: LB = UB"
+    if found.kind == "exact (solver)":
+        return (
+            "no certificate says that this is the optimum: branch and bound leaves nothing to check; with "
+            "-o the bracket LB <= OPT <= UB that prices prove"
+        )
+    return "with -o, of the bracket LB <= OPT <= UB"
 
 
 def _conditions(trace: Trace, capacity: int, switch_cost: Fraction, variant: Variant) -> dict[str, Any]:

@@ -216,7 +216,7 @@ def _header(line: bytes) -> dict[str, Any]:
         if type(found[name]) is not int or found[name] < low:
             reject(f"{name} must be an integer >= {low}")
     if found["format_version"] != 1:
-        reject(f"the certificate has format version {found['format_version']}; this checker reads version 1")
+        reject("format_version must be 1 for this checker")
     if found["aggregator"] == "best" and found["top_k"] != 1:
         reject("top_k must be 1 for aggregator best")
     return found
@@ -288,6 +288,12 @@ def parse(data: bytes) -> Contents:
     """
     if not data.startswith(b'{"format":"softhit-certificate",'):
         reject("this is no softhit certificate")
+    # before anything else: later versions may have other fields, and another seal
+    version = re.match(rb'.{31},"format_version":([1-9][0-9]{0,8}),', data)
+    if version is not None and version[1] != b"1":
+        damaged = "" if hashlib.sha256(data[:-32]).digest() == data[-32:] else ", or the file is damaged"
+        number = version[1].decode()
+        reject(f"the certificate has format version {number}; this checker reads version 1{damaged}")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         reject("the file is damaged: its last 32 bytes are not the SHA-256 of what comes before")
     end = data.find(b"\n", 0, _MAX_HEADER)

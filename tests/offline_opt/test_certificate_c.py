@@ -14,6 +14,7 @@ from offline_opt.certificate import check_certificate, make_certificate
 from offline_opt.flow.ssp import solve_ssp
 from offline_opt.result import Prices
 from softhit import Variant, from_arrays, from_requests, make_policy, simulate
+from softhit.io import read_trace
 from softhit.io.canonical import canonical_bytes
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "verify_certificate.c"
@@ -142,3 +143,26 @@ def test_usage_and_unreadable_files_exit_with_2(programs, tmp_path):
     done = subprocess.run([str(program), "none", "t"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert "cannot read none" in done.stderr
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.cert")))
+def test_the_golden_files_are_proved(programs, name, tmp_path):
+    stem, _, codec = name.removesuffix(".cert").partition("-")
+    if codec not in programs:
+        pytest.skip("no zlib to compile against")
+    trace, data = read_trace(GOLDEN / f"{stem}.sht"), (GOLDEN / name).read_bytes()
+    agrees(Reader(programs[codec], tmp_path)(data, trace), check_certificate(data, trace))
+
+
+def test_another_version_is_refused_as_such(programs, tmp_path):
+    reader = Reader(next(iter(programs.values())), tmp_path)
+    trace, data = read_trace(GOLDEN / "hard.sht"), (GOLDEN / "hard-raw.cert").read_bytes()
+    for number in (2, 12, 987654321):
+        says = f"rejected: the certificate has format version {number}; this reader knows version 1"
+        changed = data[:-32].replace(b'"format_version":1,', b'"format_version":%d,' % number)
+        assert reader(changed + hashlib.sha256(changed).digest(), trace) == (1, says)
+        beginning = b'{"format":"softhit-certificate","format_version":%d,' % number
+        assert reader(beginning, trace) == (1, f"{says}, or the file is damaged")

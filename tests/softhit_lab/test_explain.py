@@ -7,9 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 from offline_opt import METHODS, instances
+from offline_opt.certificate import read_certificate
 from softhit import Trace, from_arrays, from_requests
 from softhit.io import write_trace
 from softhit_lab.cli import app
+
+FACTS = (
+    *("chosen", "it applies to", "it promises", "guaranteed", "not guaranteed", "stop reason", "incumbent"),
+    *("certified", "certificate"),
+)
 
 
 def soft(**rest: object) -> Trace:
@@ -26,8 +32,7 @@ def explained(trace: Trace, folder: Path, *words: str, capacity: int = 2) -> dic
     assert done.exit_code == 0, done.output
     lines = {}
     for line in done.output.partition("\n\n")[2].splitlines():
-        for name in ("chosen", "it applies to", "it promises", "guaranteed", "not guaranteed", "stop reason",
-                     "incumbent", "certified", *(f"  {method}" for method in METHODS)):  # fmt: skip
+        for name in (*FACTS, *(f"  {method}" for method in METHODS)):
             if line.startswith(f"{name} "):
                 lines[name.strip()] = line[len(name) :].strip()
     return lines
@@ -41,6 +46,7 @@ def test_a_proved_optimum_leaves_nothing_open(tmp_path: Path) -> None:
     assert said["stop reason"] == "optimal: the bounds meet"
     assert said["incumbent"].startswith("yes")
     assert said["certified"].startswith("yes")
+    assert said["certificate"] == "with -o, of the optimum: LB = UB"
     assert set(METHODS) - set(said) == {"flow"}
     assert said["hold_all"] == "does not apply: the items that can serve do not all fit"
     assert said["dp"] == METHODS["dp"].guarantee
@@ -53,6 +59,7 @@ def test_an_optimum_on_a_solvers_word_is_not_called_certified(tmp_path: Path) ->
     assert "the optimum" not in said["guaranteed"]
     assert (said["stop reason"], said["certified"]) == ("optimal: so the solver says", "no")
     assert said["flow"].startswith("does not apply: some step can be served by several items")
+    assert said["certificate"].startswith("no certificate says that this is the optimum: branch and bound")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,18 @@ def test_a_band_guarantees_both_numbers_and_not_that_the_schedule_is_optimal(
     assert "that this schedule is optimal" in said["not guaranteed"]
     assert ("another machine" in said["not guaranteed"]) == stop.startswith("time")
     assert said["stop reason"] == stop
+    assert said["certificate"] == "with -o, of the bracket LB <= OPT <= UB"
     assert said["certified"].startswith("yes")
+
+
+def test_an_optimum_by_exhaustion_has_a_certificate_of_a_bracket_only(tmp_path: Path) -> None:
+    said = explained(instances.get("lp_gap").trace, tmp_path, "--availability", "pool")
+    assert said["chosen"].startswith("dp (auto)")
+    assert said["certificate"].startswith("no certificate says that this is the optimum: it was found by exh")
+    place = tmp_path / "x.cert"
+    explained(instances.get("lp_gap").trace, tmp_path, "--availability", "pool", "-o", str(place))
+    written = read_certificate(place)
+    assert written.lower_bound < written.upper_bound
 
 
 def test_a_relaxation_of_coverage_says_that_its_gap_may_not_close(tmp_path: Path) -> None:
