@@ -2,6 +2,7 @@
 
 from softhit.policies import arc as arc
 from softhit.policies import belady as belady
+from softhit.policies import block_marking as block_marking
 from softhit.policies import clock as clock
 from softhit.policies import fifo as fifo
 from softhit.policies import gated_lru as gated_lru

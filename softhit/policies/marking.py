@@ -21,7 +21,7 @@ from softhit.policies.registry import register_kernel
 
 
 def init(context: Context) -> State:
-    """Return (held items, the unmarked first; place of each; [how many unmarked, how many], sizes)."""
+    """Return (held items, the unmarked first; place of each or -1; [how many unmarked, how many], sizes)."""
     slots = np.empty(min(context.capacity, context.n_items) + 1, np.int32)
     return slots, np.full(context.n_items, -1, np.int32), np.zeros(2, np.int64), context.sizes
 
@@ -33,15 +33,21 @@ def _put(slots: Any, place: Any, j: Any, item: Any) -> None:
 
 
 @lean
+def mark(slots: Any, place: Any, count: Any, item: Any) -> None:
+    """Mark a held item: if it is unmarked, it changes places with the last unmarked one."""
+    at = place[item]
+    if at < count[0]:
+        count[0] -= 1
+        _put(slots, place, at, slots[count[0]])
+        _put(slots, place, count[0], item)
+
+
+@lean
 def serve(state: Any, rng: Any, t: Any, got: Any, quality: Any, n: Any, utility: Any, weight: Any) -> None:
-    """A touch marks: the item changes places with the last unmarked one."""
+    """A touch marks."""
     slots, place, count, _ = state
     for j in range(n):
-        at = place[got[j]]
-        if at < count[0]:
-            count[0] -= 1
-            _put(slots, place, at, slots[count[0]])
-            _put(slots, place, count[0], got[j])
+        mark(slots, place, count, got[j])
 
 
 @jit
@@ -70,6 +76,7 @@ def decide(
         _put(slots, place, j, slots[count[0]])
         if count[0] < count[1]:
             _put(slots, place, count[0], slots[count[1]])
+        place[victim] = -1
         free += sizes[victim]
         out[m] = victim
         m += 1

@@ -43,6 +43,8 @@ SPECS = [
     "lirs(hir=0.4)",
     "tinylfu(window=0.5,protected=0.3)",
     "belady(bypass=false)",
+    "block_marking(tau=2)",
+    "solar_guarded(a=1)",
 ]
 
 

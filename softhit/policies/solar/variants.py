@@ -29,7 +29,7 @@ from softhit.policies.kernel import CompiledPolicy, Kernel
 from softhit.policies.registry import PolicyInfo, register
 from softhit.policies.solar.rule import decide, init, run, serve
 
-__all__: list[str] = []
+__all__ = ["SETTABLE"]
 
 _GATE = ("xi_low", "xi_high", "memory")
 _POSTERIOR = ("horizon", "prior", "evidence", "memory")
@@ -65,9 +65,9 @@ def _register(
     )
 
 
-_BOTH = tuple(dict.fromkeys(_GATE + _POSTERIOR))
-_register("solar", "regret gate, Thompson eviction", "regret", "thompson", _BOTH)
+SETTABLE = tuple(dict.fromkeys(_GATE + _POSTERIOR))
+_register("solar", "regret gate, Thompson eviction", "regret", "thompson", SETTABLE)
 _register("solar_paper", "SOLAR as the paper words it", "global", "thompson", ("memory",), forgetful=False)
 _register("solar_admission", "SOLAR's gate with FIFO eviction", "regret", "fifo", _GATE)
 _register("solar_eviction", "SOLAR's eviction without a gate", "always", "thompson", _POSTERIOR)
-_register("solar_mean", "SOLAR with the posterior mean for a draw", "regret", "mean", _BOTH)
+_register("solar_mean", "SOLAR with the posterior mean for a draw", "regret", "mean", SETTABLE)
