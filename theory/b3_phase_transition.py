@@ -100,7 +100,7 @@ def _rows() -> Sequence[dict[str, Any]]:
             for name, spec in (
                 ("FIFO and LRU", "fifo"),
                 ("fixed set (optimal)", "static_opt"),
-                ("SOLAR", "solar"),
+                ("SOLAR, lambda = 1", "solar"),
             )
         ]
     return rows
