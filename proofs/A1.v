@@ -321,49 +321,53 @@ Proof.
   rewrite (filter_ext _ (fun e => mem (item e) l')); [reflexivity|]. intros e. now apply mem_perm.
 Qed.
 
+(* theta >= lambda; in update_then_serve the last credit of a replacement may be saved by it, so there
+   theta >= lambda + the most that a step can cost.                                                          *)
+Definition enough (s : setting) (p q theta : Z) (x : query) : Prop :=
+  p * full s <= q * (theta - if serves_first s then 0 else weight x * full s).
+
 (* verify accepts what the gate does, and a replacement is paid from a counter. *)
 Lemma gate_step : forall s p q theta x l counters cache,
-  valid_setting s -> unit_sizes s -> valid_query s x -> 0 < q -> 0 <= p -> p * full s <= q * theta ->
+  valid_setting s -> unit_sizes s -> valid_query s x -> 0 < q -> 0 <= p -> enough s p q theta x ->
   sound s cache -> Permutation l cache -> nonneg counters -> length counters = n_items s ->
   let '(l', counters', c) := gate s theta x l counters in
   exists held, update s x c cache = Some held /\ Permutation l' held /\ nonneg counters' /\
     length counters' = n_items s /\
     p * full s * (Zsum (map (size s) (enters c)) - (Z.of_nat (length held) - Z.of_nat (length cache)))
-      + q * Zsum counters' <= q * (Zsum counters + miss s x cache).
+      + q * Zsum counters' <= q * (Zsum counters + miss s x (if serves_first s then cache else held)).
 Proof.
   intros s p q theta x l counters cache V U Q Hq Hp T S P N L.
   pose proof V as (K & F & C & _). pose proof (miss_nonneg s x cache K F Q) as M.
+  assert (M' : miss s x cache <= weight x * full s).
+  { pose proof (utility_bounds s x cache K F Q). destruct Q as (W & _). unfold miss. nia. }
   assert (HF : 0 <= p * full s) by nia.
-  assert (Stay : exists held, update s x (Change [] []) cache = Some held /\ Permutation (served s x l) held /\
-    nonneg counters /\ length counters = n_items s /\
-    p * full s * (Zsum (map (size s) []) - (Z.of_nat (length held) - Z.of_nat (length cache)))
-      + q * Zsum counters <= q * (Zsum counters + miss s x cache)).
-  { exists cache. split; [reflexivity|]. split; [now rewrite served_perm|]. repeat split; try assumption.
-    cbn [map Zsum]. rewrite Z.sub_diag. nia. }
-  unfold gate. destruct (arrival x) as [a|] eqn:A; [|exact Stay].
-  destruct (mem a l) eqn:Ma; [exact Stay|]. clear Stay.
-  assert (Ha : (a < n_items s)%nat) by (destruct Q as (_ & _ & _ & Q); now rewrite A in Q).
+  assert (Same : forall counters', nonneg counters' -> length counters' = n_items s ->
+    Zsum counters' <= Zsum counters + miss s x cache ->
+    exists held, update s x (Change [] []) cache = Some held /\ Permutation (served s x l) held /\
+      nonneg counters' /\ length counters' = n_items s /\
+      p * full s * (Zsum (map (size s) []) - (Z.of_nat (length held) - Z.of_nat (length cache)))
+      + q * Zsum counters' <= q * (Zsum counters + miss s x (if serves_first s then cache else held))).
+  { intros counters' N' L' B. exists cache. split; [reflexivity|]. split; [now rewrite served_perm|].
+    split; [assumption|]. split; [assumption|]. cbn [map Zsum]. rewrite Z.sub_diag.
+    replace (if serves_first s then cache else cache) with cache by now destruct (serves_first s). nia. }
+  unfold gate. destruct (arrival x) as [a|] eqn:A; [|apply Same; try assumption; lia].
+  destruct (mem a l) eqn:Ma; [apply Same; try assumption; lia|].
+  assert (Ha : (a < n_items s)%nat) by (destruct Q as (_ & _ & _ & Q'); now rewrite A in Q').
   assert (May : may_enter s x a = true).
   { unfold may_enter. rewrite A, Nat.eqb_refl. apply orb_true_r. }
   assert (Size : size s a = 1).
   { unfold unit_sizes in U. rewrite Forall_forall in U. unfold size. apply U, nth_In. assumption. }
   rewrite (miss_perm s x l cache P), (Permutation_length P).
-  set (m := miss s x cache) in *. clearbody m.
+  set (m := miss s x cache) in *.
   pose proof (nth_nonneg a counters N) as Na.
   rewrite (mem_perm a l cache P) in Ma.
   assert (Put : forall v, 0 <= v -> nonneg (put a v counters) /\ length (put a v counters) = n_items s
                 /\ Zsum (put a v counters) = Zsum counters - nth a counters 0 + v).
   { intros v Hv. split; [now apply put_nonneg|]. split; [now rewrite put_length|].
     apply put_sum. now rewrite L. }
-  assert (Count : exists held, update s x (Change [] []) cache = Some held /\ Permutation (served s x l) held /\
-    nonneg (put a (nth a counters 0 + m) counters) /\
-    length (put a (nth a counters 0 + m) counters) = n_items s /\
-    p * full s * (Zsum (map (size s) []) - (Z.of_nat (length held) - Z.of_nat (length cache)))
-      + q * Zsum (put a (nth a counters 0 + m) counters) <= q * (Zsum counters + m)).
-  { destruct (Put (nth a counters 0 + m)) as (P1 & P2 & P3); [lia|].
-    exists cache. split; [reflexivity|]. split; [now rewrite served_perm|]. repeat split; try assumption.
-    rewrite P3. cbn [map Zsum]. rewrite Z.sub_diag. nia. }
-  destruct (Put 0 ltac:(lia)) as (P1 & P2 & P3).
+  destruct (Put (nth a counters 0 + m) ltac:(lia)) as (Q1 & Q2 & Q3).
+  pose proof (Same _ Q1 Q2 ltac:(lia)) as Count.
+  destruct (Put 0 ltac:(lia)) as (P1 & P2 & P3). clear Same Q1 Q2 Q3.
   pose proof S as (ND & FI & US). rewrite (used_unit s cache U FI) in US.
   apply mem_false in Ma.
   destruct (Z.of_nat (length cache) <? capacity s) eqn:Room.
@@ -372,41 +376,42 @@ Proof.
     split; [rewrite served_perm; now apply Permutation_app_tail|].
     split; [assumption|]. split; [assumption|].
     rewrite app_length. cbn [enters map Zsum length]. rewrite Size, P3.
+    pose proof (miss_nonneg s x (if serves_first s then cache else cache ++ [a]) K F Q).
     replace (1 + 0 - (Z.of_nat (length cache + 1) - Z.of_nat (length cache))) with 0 by lia. nia.
   - apply Z.ltb_ge in Room. destruct (nth a counters 0 + m <? theta) eqn:Th; [exact Count|].
-    apply Z.ltb_ge in Th. destruct (served s x l) as [|v rest] eqn:Sv.
-    + destruct Count as (held & ?). exists held. assumption.
-    + assert (PV : Permutation (v :: rest) cache) by now rewrite <- Sv, served_perm.
-      assert (Iv : In v cache) by (apply Permutation_in with (v :: rest); [assumption | now left]).
-      assert (PR : Permutation rest (drop v cache)).
-      { apply Permutation_cons_inv with v. rewrite PV. now apply drop_perm. }
-      pose proof (drop_perm v cache Iv) as DP.
-      assert (LD : Z.of_nat (length cache) = 1 + Z.of_nat (length (drop v cache))).
-      { rewrite (Permutation_length DP). cbn [length]. lia. }
-      exists (drop v cache ++ [a]). split.
-      { now apply update_replace. }
-      split; [now apply Permutation_app_tail|]. split; [assumption|]. split; [assumption|].
-      rewrite app_length. cbn [enters map Zsum length]. rewrite Size, P3.
-      replace (1 + 0 - (Z.of_nat (length (drop v cache) + 1) - Z.of_nat (length cache))) with 1 by lia. nia.
+    apply Z.ltb_ge in Th. destruct (served s x l) as [|v rest] eqn:Sv; [exact Count|]. clear Count.
+    assert (PV : Permutation (v :: rest) cache) by now rewrite <- Sv, served_perm.
+    assert (Iv : In v cache) by (apply Permutation_in with (v :: rest); [assumption | now left]).
+    assert (PR : Permutation rest (drop v cache)).
+    { apply Permutation_cons_inv with v. rewrite PV. now apply drop_perm. }
+    pose proof (drop_perm v cache Iv) as DP.
+    assert (LD : Z.of_nat (length cache) = 1 + Z.of_nat (length (drop v cache))).
+    { rewrite (Permutation_length DP). cbn [length]. lia. }
+    exists (drop v cache ++ [a]). split; [now apply update_replace|].
+    split; [now apply Permutation_app_tail|]. split; [assumption|]. split; [assumption|].
+    rewrite app_length. cbn [enters map Zsum length]. rewrite Size, P3.
+    replace (1 + 0 - (Z.of_nat (length (drop v cache) + 1) - Z.of_nat (length cache))) with 1 by lia.
+    unfold enough in T. pose proof (miss_nonneg s x (drop v cache ++ [a]) K F Q).
+    destruct (serves_first s); [fold m|]; nia.
 Qed.
 
 Lemma gated_run : forall s p q theta tr l counters cache,
-  valid_setting s -> unit_sizes s -> serves_first s = true -> valid_trace s tr ->
-  0 < q -> 0 <= p -> p * full s <= q * theta ->
+  valid_setting s -> unit_sizes s -> valid_trace s tr ->
+  0 < q -> 0 <= p -> Forall (enough s p q theta) tr ->
   sound s cache -> Permutation l cache -> nonneg counters -> length counters = n_items s ->
   exists m z last, run s cache tr (gated_lru s theta l counters tr) = Some (m, z, last) /\ sound s last /\
     p * full s * (z - (Z.of_nat (length last) - Z.of_nat (length cache))) <= q * (Zsum counters + m).
 Proof.
-  intros s p q theta tr. induction tr as [|x rest IH]; intros l counters cache V U SF T Hq Hp Th S P N L.
+  intros s p q theta tr. induction tr as [|x rest IH]; intros l counters cache V U T Hq Hp Th S P N L.
   - exists 0, 0, cache. split; [reflexivity|]. split; [assumption|]. rewrite Z.sub_diag.
     pose proof (Zsum_nonneg _ N). nia.
-  - inversion T as [|? ? Q T']; subst. cbn [gated_lru].
-    pose proof (gate_step s p q theta x l counters cache V U Q Hq Hp Th S P N L) as G.
+  - inversion T as [|? ? Q T']; subst. inversion Th as [|? ? En Th']; subst. cbn [gated_lru].
+    pose proof (gate_step s p q theta x l counters cache V U Q Hq Hp En S P N L) as G.
     destruct (gate s theta x l counters) as [[l' counters'] c].
     destruct G as (held & E & P' & N' & L' & B).
     destruct (update_sound _ _ _ _ _ V S E) as [S' _].
-    destruct (IH l' counters' held V U SF T' Hq Hp Th S' P' N' L') as (m & z & last & R & SL & I).
-    cbn [run]. rewrite E, R, SF. do 3 eexists. split; [reflexivity|]. split; [assumption|].
+    destruct (IH l' counters' held V U T' Hq Hp Th' S' P' N' L') as (m & z & last & R & SL & I).
+    cbn [run]. rewrite E, R. do 3 eexists. split; [reflexivity|]. split; [assumption|].
     replace (p * full s * (Zsum (map (size s) (enters c)) + z
              - (Z.of_nat (length last) - Z.of_nat (length cache))))
       with (p * full s * (Zsum (map (size s) (enters c)) - (Z.of_nat (length held) - Z.of_nat (length cache)))
@@ -414,28 +419,48 @@ Proof.
     lia.
 Qed.
 
-(* On every valid trace with unit sizes, in serve_then_update with free fill, for every theta >= lambda:
-   verify accepts the schedule of gated_lru, lambda S_T <= M_T and Cost <= 2 M_T, where S_T counts the paid
-   insertions, as softhit.cost does.                                                                        *)
+(* verify accepts the schedule of gated_lru on every valid trace with unit sizes; lambda S <= M, where S counts
+   the insertions beyond the first K; and Cost <= 2 M, plus lambda K if the fill is charged.                *)
 Theorem gated_lru_self_financing : forall s p q theta tr,
-  valid_setting s -> unit_sizes s -> serves_first s = true -> free_fill s = true -> valid_trace s tr ->
-  0 < q -> 0 <= p -> p * full s <= q * theta ->
+  valid_setting s -> unit_sizes s -> valid_trace s tr -> 0 < q -> 0 <= p -> Forall (enough s p q theta) tr ->
   exists m z last, run s [] tr (gated_lru_schedule s theta tr) = Some (m, z, last) /\
-    p * full s * paid s z <= q * m /\ price s p q m z <= 2 * (q * m).
+    p * full s * Z.max 0 (z - capacity s) <= q * m /\
+    price s p q m z <= 2 * (q * m) + if free_fill s then 0 else p * full s * capacity s.
 Proof.
-  intros s p q theta tr V U SF FF T Hq Hp Th.
+  intros s p q theta tr V U T Hq Hp Th.
   assert (Z0 : nonneg (zeros (n_items s)) /\ Zsum (zeros (n_items s)) = 0).
   { unfold zeros. clear. induction (n_items s) as [|n [A B]]; cbn; split; try constructor; try lia; assumption. }
   destruct Z0 as [Z0 Z1].
-  destruct (gated_run s p q theta tr [] (zeros (n_items s)) [] V U SF T Hq Hp Th (sound_nil s V)
+  destruct (gated_run s p q theta tr [] (zeros (n_items s)) [] V U T Hq Hp Th (sound_nil s V)
               (perm_nil _) Z0 (repeat_length _ _)) as (m & z & last & R & S & I).
   exists m, z, last. split; [exact R|]. rewrite Z1 in I. cbn [length] in I.
   pose proof S as (_ & FI & US). rewrite (used_unit s last U FI) in US.
   assert (0 <= p * full s) by (destruct V as (_ & F & _); nia).
   destruct (run_nonneg _ _ _ _ _ _ _ V T R) as [M _].
-  assert (B : p * full s * paid s z <= q * m).
-  { unfold paid. rewrite FF. destruct (Z.max_spec 0 (z - capacity s)) as [[_ ->]|[_ ->]]; nia. }
-  split; [exact B|]. unfold price. lia.
+  assert (B : p * full s * Z.max 0 (z - capacity s) <= q * m).
+  { destruct (Z.max_spec 0 (z - capacity s)) as [[_ ->]|[_ ->]]; nia. }
+  split; [exact B|]. unfold price, paid. destruct (free_fill s); [lia|].
+  pose proof (Z.le_max_r 0 (z - capacity s)). nia.
+Qed.
+
+(* The same with theta >= lambda / beta, beta = bn / bd: lambda S <= beta M, Cost <= (1 + beta) M. *)
+Theorem gated_lru_beta : forall s p q bn bd theta tr,
+  valid_setting s -> unit_sizes s -> valid_trace s tr -> 0 < q -> 0 <= p -> 0 < bn -> 0 < bd ->
+  Forall (enough s (p * bd) (q * bn) theta) tr ->
+  exists m z last, run s [] tr (gated_lru_schedule s theta tr) = Some (m, z, last) /\
+    bd * (p * full s * Z.max 0 (z - capacity s)) <= bn * (q * m) /\
+    bd * price s p q m z
+      <= (bd + bn) * (q * m) + if free_fill s then 0 else bd * (p * full s * capacity s).
+Proof.
+  intros s p q bn bd theta tr V U T Hq Hp Hn Hd Th.
+  destruct (gated_lru_self_financing s (p * bd) (q * bn) theta tr V U T ltac:(nia) ltac:(nia) Th)
+    as (m & z & last & R & B & _).
+  exists m, z, last. split; [exact R|].
+  assert (B' : bd * (p * full s * Z.max 0 (z - capacity s)) <= bn * (q * m)) by lia.
+  split; [exact B'|]. assert (0 <= p * full s) by (destruct V as (_ & F & _); nia).
+  unfold price, paid. destruct (free_fill s); [lia|].
+  pose proof (Z.le_max_r 0 (z - capacity s)).
+  assert (p * full s * z <= p * full s * Z.max 0 (z - capacity s) + p * full s * capacity s) by nia. nia.
 Qed.
 
 (* ---- 5. What is not covered --------------------------------------------------------------------------- *)
@@ -452,9 +477,9 @@ Example two_credits_break_it :
 Proof. vm_compute. repeat split; try reflexivity; intros H; now apply H. Qed.
 
 (* update_then_serve: the counter counts the miss that the cache before the step would have had, but the step
-   is served, and paid, after the admission. Requests 0 1 2 3, K = 1, lambda = theta = 1: no misses, cost 3.    *)
-Definition late : setting := Setting [1; 1; 1; 1] 1 false true true 1 1.
-Definition early : setting := Setting [1; 1; 1; 1] 1 true true true 1 1.
+   is served, and paid, after the admission: theta = lambda is not enough. Requests 0 1 2 3, K = 1, lambda = theta = 1: no misses, cost 3.    *)
+Definition late : setting := Setting [1; 1; 1; 1] 1 false true true 1 1 false.
+Definition early : setting := Setting [1; 1; 1; 1] 1 true true true 1 1 false.
 
 Example update_then_serve_breaks_it :
   let tr := map hard [0; 1; 2; 3]%nat in
@@ -469,5 +494,6 @@ Print Assumptions self_financing.
 Print Assumptions self_financing_beta.
 Print Assumptions global_window.
 Print Assumptions gated_lru_self_financing.
+Print Assumptions gated_lru_beta.
 Print Assumptions two_credits_break_it.
 Print Assumptions update_then_serve_breaks_it.

@@ -16,7 +16,7 @@ Ltac triple := match goal with |- Some (?a, ?b, _) = Some (?d, ?e, _) =>
 
 Definition requests (W t n : nat) : list nat := map (fun u => (u mod W)%nat) (seq t n).
 Definition cycle (W T : nat) : list query := map hard (requests W 0 T).
-Definition paper (N K : nat) : setting := Setting (repeat 1 N) (Z.of_nat K) true true true 1 1.
+Definition paper (N K : nat) : setting := Setting (repeat 1 N) (Z.of_nat K) true true true 1 1 false.
 
 (* ---- the policies, softhit/policies/fifo.py and lru.py ------------------------------------------------- *)
 
@@ -103,47 +103,48 @@ Qed.
 (* ---- FIFO and LRU never hit ---------------------------------------------------------------------------- *)
 
 (* The cache before request t: the last K requests. *)
-Definition latest (K t : nat) : list nat := requests (K + 1) (t - K) (min t K).
+Definition latest (W K t : nat) : list nat := requests W (t - K) (min t K).
 
-Lemma latest_lacks : forall K t, ~ In (t mod (K + 1))%nat (latest K t).
+Lemma latest_lacks : forall W K t, (K < W)%nat -> ~ In (t mod W)%nat (latest W K t).
 Proof.
-  intros K t I. unfold latest, requests in I. apply in_map_iff in I. destruct I as (u & E & I).
-  apply in_seq in I. apply (mod_distinct (K + 1) t u); lia.
+  intros W K t H I. unfold latest, requests in I. apply in_map_iff in I. destruct I as (u & E & I).
+  apply in_seq in I. apply (mod_distinct W t u); lia.
 Qed.
 
-Lemma latest_range : forall K t, Forall (fun i => (i < n_items (paper (K + 1) K))%nat) (latest K t).
+Lemma latest_range : forall W K t, (K < W)%nat -> Forall (fun i => (i < n_items (paper W K))%nat) (latest W K t).
 Proof.
-  intros K t. rewrite paper_items. apply Forall_forall. intros i I. unfold latest, requests in I.
+  intros W K t H. rewrite paper_items. apply Forall_forall. intros i I. unfold latest, requests in I.
   apply in_map_iff in I. destruct I as (u & <- & _). apply Nat.mod_upper_bound. lia.
 Qed.
 
-Lemma latest_step : forall K t, (1 <= K)%nat -> exists c,
-  admit K (t mod (K + 1)) (latest K t) = (latest K (S t), c) /\
-  enters c = [(t mod (K + 1))%nat] /\
-  update (paper (K + 1) K) (hard (t mod (K + 1))) c (latest K t) = Some (latest K (S t)).
+Lemma latest_step : forall W K t, (1 <= K < W)%nat -> exists c,
+  admit K (t mod W) (latest W K t) = (latest W K (S t), c) /\
+  enters c = [(t mod W)%nat] /\
+  update (paper W K) (hard (t mod W)) c (latest W K t) = Some (latest W K (S t)).
 Proof.
-  intros K t HK. pose proof (latest_lacks K t) as L. pose proof (latest_range K t) as R.
-  assert (X : (t mod (K + 1) < n_items (paper (K + 1) K))%nat).
+  intros W K t HK. pose proof (latest_lacks W K t ltac:(lia)) as L.
+  pose proof (latest_range W K t ltac:(lia)) as R.
+  assert (X : (t mod W < n_items (paper W K))%nat).
   { rewrite paper_items. apply Nat.mod_upper_bound. lia. }
-  assert (Len : length (latest K t) = min t K) by apply requests_length.
+  assert (Len : length (latest W K t) = min t K) by apply requests_length.
   unfold admit. rewrite Len. destruct (Nat.ltb_spec (min t K) K) as [H|H].
-  - assert (E : latest K (S t) = latest K t ++ [(t mod (K + 1))%nat]).
+  - assert (E : latest W K (S t) = latest W K t ++ [(t mod W)%nat]).
     { unfold latest. replace (S t - K)%nat with 0%nat by lia. replace (t - K)%nat with 0%nat by lia.
       replace (min (S t) K) with (min t K + 1)%nat by lia. rewrite requests_app. cbn [requests seq map].
       replace (0 + min t K)%nat with t by lia. reflexivity. }
     rewrite E. eexists. split; [reflexivity|]. split; [reflexivity|].
     apply update_into_room; try assumption; [apply paper_unit | apply hard_enters |].
     rewrite Len. cbn [paper capacity]. lia.
-  - assert (E : exists rest, latest K t = ((t - K) mod (K + 1))%nat :: rest /\
-                latest K (S t) = rest ++ [(t mod (K + 1))%nat]).
-    { exists (requests (K + 1) (S (t - K)) (K - 1)). unfold latest.
+  - assert (E : exists rest, latest W K t = ((t - K) mod W)%nat :: rest /\
+                latest W K (S t) = rest ++ [(t mod W)%nat]).
+    { exists (requests W (S (t - K)) (K - 1)). unfold latest.
       replace (min t K) with (1 + (K - 1))%nat by lia. split; [reflexivity|].
       replace (S t - K)%nat with (S (t - K)) by lia. replace (min (S t) K) with (K - 1 + 1)%nat by lia.
       rewrite requests_app. cbn [requests seq map]. do 3 f_equal. lia. }
     destruct E as (rest & E1 & E2).
-    assert (U : update (paper (K + 1) K) (hard (t mod (K + 1)))
-              (Change [((t - K) mod (K + 1))%nat] [(t mod (K + 1))%nat]) (latest K t)
-              = Some (drop ((t - K) mod (K + 1)) (latest K t) ++ [(t mod (K + 1))%nat])).
+    assert (U : update (paper W K) (hard (t mod W))
+              (Change [((t - K) mod W)%nat] [(t mod W)%nat]) (latest W K t)
+              = Some (drop ((t - K) mod W) (latest W K t) ++ [(t mod W)%nat])).
     { apply update_replace; try assumption; [apply paper_unit | apply hard_enters | |].
       - rewrite E1. now left.
       - rewrite Len. cbn [paper capacity]. lia. }
@@ -152,50 +153,52 @@ Proof.
 Qed.
 
 (* Any policy that admits a missing item as FIFO and LRU do. *)
-Lemma never_hits : forall policy K, (1 <= K)%nat ->
+Lemma never_hits : forall policy W K, (1 <= K < W)%nat ->
   (forall x cache, mem x cache = false -> policy x cache = admit K x cache) ->
-  forall n t, run (paper (K + 1) K) (latest K t) (map hard (requests (K + 1) t n))
-                (follow policy (latest K t) (requests (K + 1) t n))
-              = Some (Z.of_nat n, Z.of_nat n, latest K (t + n)).
+  forall n t, run (paper W K) (latest W K t) (map hard (requests W t n))
+                (follow policy (latest W K t) (requests W t n))
+              = Some (Z.of_nat n, Z.of_nat n, latest W K (t + n)).
 Proof.
-  intros policy K HK A. induction n as [|n IH]; intros t.
+  intros policy W K HK A. induction n as [|n IH]; intros t.
   - rewrite Nat.add_0_r. reflexivity.
-  - destruct (latest_step K t HK) as (c & P & E & U). pose proof (latest_lacks K t) as L.
+  - destruct (latest_step W K t HK) as (c & P & E & U). pose proof (latest_lacks W K t ltac:(lia)) as L.
     apply mem_false in L. cbn [requests seq map follow]. rewrite (A _ _ L), P. cbn [run]. rewrite U.
     specialize (IH (S t)). unfold requests in IH. rewrite IH. cbn [paper serves_first].
-    rewrite (miss_hard (K + 1) K (t mod (K + 1))), L, E. cbn [map Zsum].
-    replace (size (paper (K + 1) K) (t mod (K + 1))) with 1.
+    rewrite (miss_hard W K (t mod W)), L, E. cbn [map Zsum].
+    replace (size (paper W K) (t mod W)) with 1.
     + replace (t + S n)%nat with (S t + n)%nat by lia. triple.
     + symmetry. apply paper_size, Nat.mod_upper_bound. lia.
 Qed.
 
-(* T misses and T insertions: no request of the cycle over K + 1 items is ever a hit. *)
-Theorem fifo_cycle : forall K T, (1 <= K)%nat ->
-  run (paper (K + 1) K) [] (cycle (K + 1) T) (follow (fifo K) [] (requests (K + 1) 0 T))
-  = Some (Z.of_nat T, Z.of_nat T, latest K T).
+(* T misses and T insertions: no request of a cycle over W > K items is ever a hit. *)
+Theorem fifo_cycle : forall W K T, (1 <= K < W)%nat ->
+  run (paper W K) [] (cycle W T) (follow (fifo K) [] (requests W 0 T))
+  = Some (Z.of_nat T, Z.of_nat T, latest W K T).
 Proof.
-  intros K T HK. refine (never_hits (fifo K) K HK _ T 0). intros x cache M. unfold fifo. now rewrite M.
+  intros W K T HK. refine (never_hits (fifo K) W K HK _ T 0). intros x cache M. unfold fifo. now rewrite M.
 Qed.
 
-Theorem lru_cycle : forall K T, (1 <= K)%nat ->
-  run (paper (K + 1) K) [] (cycle (K + 1) T) (follow (lru K) [] (requests (K + 1) 0 T))
-  = Some (Z.of_nat T, Z.of_nat T, latest K T).
+Theorem lru_cycle : forall W K T, (1 <= K < W)%nat ->
+  run (paper W K) [] (cycle W T) (follow (lru K) [] (requests W 0 T))
+  = Some (Z.of_nat T, Z.of_nat T, latest W K T).
 Proof.
-  intros K T HK. refine (never_hits (lru K) K HK _ T 0). intros x cache M. unfold lru. now rewrite M.
+  intros W K T HK. refine (never_hits (lru K) W K HK _ T 0). intros x cache M. unfold lru. now rewrite M.
 Qed.
 
-Lemma price_cycle : forall N K p q m T, (K <= T)%nat ->
+Lemma price_cycle : forall N K p q m T,
   price (paper N K) p q m (Z.of_nat T) = q * m + p * Z.of_nat (T - K).
-Proof. intros. unfold price, paid. cbn [paper free_fill full capacity]. rewrite Z.max_r, Nat2Z.inj_sub by lia. ring. Qed.
+Proof. intros. unfold price, paid. cbn [paper free_fill full capacity].
+  replace (Z.max 0 (Z.of_nat T - Z.of_nat K)) with (Z.of_nat (T - K)) by lia. ring.
+Qed.
 
-(* Cost = T + lambda (T - K), in units of 1/q. *)
-Theorem fifo_cost : forall K T p q, (1 <= K)%nat -> (K <= T)%nat ->
-  cost (paper (K + 1) K) p q (cycle (K + 1) T) (follow (fifo K) [] (requests (K + 1) 0 T))
+(* Cost = T + lambda max(0, T - K), in units of 1/q (subtraction of nat stops at 0). *)
+Theorem fifo_cost : forall W K T p q, (1 <= K < W)%nat ->
+  cost (paper W K) p q (cycle W T) (follow (fifo K) [] (requests W 0 T))
   = Some (q * Z.of_nat T + p * Z.of_nat (T - K)).
 Proof. intros. unfold cost. rewrite fifo_cycle by assumption. now rewrite price_cycle. Qed.
 
-Theorem lru_cost : forall K T p q, (1 <= K)%nat -> (K <= T)%nat ->
-  cost (paper (K + 1) K) p q (cycle (K + 1) T) (follow (lru K) [] (requests (K + 1) 0 T))
+Theorem lru_cost : forall W K T p q, (1 <= K < W)%nat ->
+  cost (paper W K) p q (cycle W T) (follow (lru K) [] (requests W 0 T))
   = Some (q * Z.of_nat T + p * Z.of_nat (T - K)).
 Proof. intros. unfold cost. rewrite lru_cycle by assumption. now rewrite price_cycle. Qed.
 
@@ -359,48 +362,86 @@ Proof.
   replace (T - K + K)%nat with T by lia. replace (K + 1 - K)%nat with 1%nat by lia. lia.
 Qed.
 
-(* ---- the ratio -------------------------------------------------------------------------------------------- *)
-
-(* q FIFO = q T + p (T - K) lies between (q + p)(K + 1) OPT - b and (q + p)(K + 1) OPT, b free of T. *)
-Theorem ratio_between : forall K T p q, (1 <= K)%nat -> (K <= T)%nat -> 0 <= p -> 0 < q ->
-  let alg := q * Z.of_nat T + p * Z.of_nat (T - K) in
-  let best := Z.of_nat (opt (K + 1) K T) in
-  let factor := (q + p) * Z.of_nat (K + 1) in
-  factor * best - (factor + p) * Z.of_nat K <= alg <= factor * best.
+(* The form counted from the end of the fill: T = K + m W + r, K + m (W - K) + min(r, W - K). *)
+Theorem opt_rounds : forall W K T, (K < W)%nat -> (K <= T)%nat ->
+  opt W K T = (K + (T - K) / W * (W - K) + min ((T - K) mod W) (W - K))%nat.
 Proof.
-  intros K T p q HK HT Hp Hq alg best factor. unfold alg, best, factor. rewrite opt_next by assumption.
-  replace (T - K + K)%nat with T by lia.
-  pose proof (Nat.div_mod T (K + 1) ltac:(lia)) as D. pose proof (Nat.mod_upper_bound T (K + 1) ltac:(lia)) as B.
-  set (a := (T / (K + 1))%nat) in *. set (r := (T mod (K + 1))%nat) in *. clearbody a r.
-  replace (Z.of_nat (T - K)) with (Z.of_nat T - Z.of_nat K) by lia.
-  rewrite D, !Nat2Z.inj_add, !Nat2Z.inj_mul, !Nat2Z.inj_add.
-  assert (0 <= Z.of_nat r <= Z.of_nat K) by lia. assert (1 <= Z.of_nat K) by lia.
-  generalize dependent (Z.of_nat r). generalize dependent (Z.of_nat K). generalize (Z.of_nat a).
-  intros A k Hk R HR. change (Z.of_nat 1) with 1. split; nia.
+  intros W K T H HT. unfold opt.
+  pose proof (Nat.div_mod (T - K) W ltac:(lia)) as D.
+  pose proof (Nat.mod_upper_bound (T - K) W ltac:(lia)) as B.
+  set (m := ((T - K) / W)%nat) in *. set (r := ((T - K) mod W)%nat) in *. clearbody m r.
+  destruct (Nat.lt_ge_cases (r + K) W) as [L|L].
+  - rewrite <- (Nat.div_unique T W m (r + K)) by nia. rewrite <- (Nat.mod_unique T W m (r + K)) by nia. lia.
+  - rewrite <- (Nat.div_unique T W (m + 1) (r + K - W)) by nia.
+    rewrite <- (Nat.mod_unique T W (m + 1) (r + K - W)) by nia. nia.
 Qed.
 
-(* No smaller factor u/v, whatever the additive b: for some T FIFO (and LRU) costs more than u/v OPT + b/(q v). *)
-Theorem no_smaller_factor : forall K p q u v b, (1 <= K)%nat -> 0 <= p -> 0 < q -> 0 < v ->
-  u * q < (q + p) * Z.of_nat (K + 1) * v -> exists T, (K <= T)%nat /\
-  u * (q * Z.of_nat (opt (K + 1) K T)) + b < v * (q * Z.of_nat T + p * Z.of_nat (T - K)).
+(* ---- the ratio ------------------------------------------------------------------------------------------ *)
+
+Lemma opt_linear : forall W K T, (K < W)%nat ->
+  (T * (W - K) <= W * opt W K T <= T * (W - K) + W * K)%nat.
 Proof.
-  intros K p q u v b HK Hp Hq Hv H.
-  set (factor := (q + p) * Z.of_nat (K + 1)) in *.
-  (* OPT grows without bound: T = (K + 1) n has OPT = K + n. *)
-  set (n := Z.to_nat (Z.abs b + v * (factor + p) * Z.of_nat K + 1)).
-  exists ((K + 1) * (n + 1))%nat. split; [nia|].
-  pose proof (ratio_between K ((K + 1) * (n + 1)) p q HK ltac:(nia) Hp Hq) as [L _]. fold factor in L.
-  assert (O : (n <= opt (K + 1) K ((K + 1) * (n + 1)))%nat).
-  { rewrite opt_next by nia. replace ((K + 1) * (n + 1) - K + K)%nat with ((n + 1) * (K + 1))%nat by nia.
-    rewrite Nat.div_mul by lia. lia. }
-  set (o := opt (K + 1) K ((K + 1) * (n + 1))) in *. clearbody o.
-  set (alg := q * Z.of_nat ((K + 1) * (n + 1)) + p * Z.of_nat ((K + 1) * (n + 1) - K)) in *. clearbody alg.
-  assert (F : 0 <= factor) by (unfold factor; nia). clearbody factor.
-  assert (Z.of_nat n = Z.abs b + v * (factor + p) * Z.of_nat K + 1).
-  { unfold n. rewrite Z2Nat.id; [reflexivity|]. assert (0 <= v * (factor + p)) by nia. nia. }
-  clearbody n. assert (v * (factor * Z.of_nat o - (factor + p) * Z.of_nat K) <= v * alg) by nia.
-  assert (Z.of_nat o <= (factor * v - u * q) * Z.of_nat o) by nia.
-  assert (Z.of_nat n <= Z.of_nat o) by lia. nia.
+  intros W K T H. unfold opt.
+  pose proof (Nat.div_mod T W ltac:(lia)) as D. pose proof (Nat.mod_upper_bound T W ltac:(lia)) as B.
+  set (a := (T / W)%nat) in *. set (r := (T mod W)%nat) in *. clearbody a r.
+  assert (E : (exists d, W = K + d)%nat) by (exists (W - K)%nat; lia). destruct E as [d ->].
+  replace (K + d - K)%nat with d by lia. subst T.
+  destruct a as [|a].
+  - rewrite Nat.mul_0_r, Nat.add_0_l, Nat.mul_0_l, Nat.add_0_r.
+    destruct (Nat.le_gt_cases r K) as [L|L].
+    + rewrite Nat.min_l by lia. replace (r - K)%nat with 0%nat by lia. nia.
+    + rewrite Nat.min_r by lia. assert (E : (exists e, r = K + e)%nat) by (exists (r - K)%nat; lia).
+      destruct E as [e ->]. replace (K + e - K)%nat with e by lia. nia.
+  - rewrite Nat.min_r by nia. destruct (Nat.le_gt_cases r K) as [L|L].
+    + replace (r - K)%nat with 0%nat by lia. nia.
+    + assert (E : (exists e, r = K + e)%nat) by (exists (r - K)%nat; lia).
+      destruct E as [e ->]. replace (K + e - K)%nat with e by lia. nia.
+Qed.
+
+(* alg = q FIFO = q LRU. With f = (q + p) W / (W - K), so that f / q = (1 + lambda) W / (W - K):
+   f OPT - b <= alg <= f OPT, b free of T; all multiplied by W - K.                                          *)
+Theorem ratio_between : forall W K T p q, (1 <= K < W)%nat -> (K <= T)%nat -> 0 <= p -> 0 < q ->
+  let alg := q * Z.of_nat T + p * Z.of_nat (T - K) in
+  let best := Z.of_nat (opt W K T) in
+  let w := Z.of_nat W in let k := Z.of_nat K in
+  (q + p) * w * best - ((q + p) * w + p * (w - k)) * k <= (w - k) * alg <= (q + p) * w * best.
+Proof.
+  intros W K T p q HK HT Hp Hq alg best w k. unfold alg. rewrite Nat2Z.inj_sub by assumption.
+  destruct (opt_linear W K T ltac:(lia)) as [A B].
+  assert (A' : Z.of_nat T * (w - k) <= w * best) by (unfold w, k, best; nia).
+  assert (B' : w * best <= Z.of_nat T * (w - k) + w * k) by (unfold w, k, best; nia).
+  assert (0 <= k) by (unfold k; lia). assert (0 < w - k) by (unfold w, k; lia). fold k.
+  clearbody best w k. clear A B. generalize dependent (Z.of_nat T). intros t A B.
+  assert (0 <= p * k * (w - k)) by (apply Z.mul_nonneg_nonneg; nia). split; nia.
+Qed.
+
+(* No smaller factor u/v, whatever the additive constant: for some T FIFO and LRU cost more. *)
+Theorem no_smaller_factor : forall W K p q u v b, (1 <= K < W)%nat -> 0 <= p -> 0 < q -> 0 < v ->
+  u * q * Z.of_nat (W - K) < (q + p) * Z.of_nat W * v -> exists T, (K <= T)%nat /\
+  u * (q * Z.of_nat (opt W K T)) + b < v * (q * Z.of_nat T + p * Z.of_nat (T - K)).
+Proof.
+  intros W K p q u v b HK Hp Hq Hv H.
+  set (f := (q + p) * Z.of_nat W) in *. set (d := Z.of_nat (W - K)) in *.
+  set (c := (f + p * d) * Z.of_nat K).
+  (* After n rounds OPT is at least n. *)
+  set (n := Z.to_nat (v * c + d * Z.abs b + 1)).
+  exists (W * (n + 1))%nat. split; [nia|].
+  pose proof (ratio_between W K (W * (n + 1)) p q HK ltac:(nia) Hp Hq) as [L _].
+  assert (Ed : Z.of_nat W - Z.of_nat K = d) by (unfold d; lia). rewrite Ed in L. fold f in L. fold c in L.
+  assert (O : (n <= opt W K (W * (n + 1)))%nat).
+  { unfold opt. rewrite (Nat.mul_comm W), Nat.div_mul, Nat.mod_mul by lia.
+    pose proof (Nat.mul_le_mono_l 1 (W - K) (n + 1) ltac:(lia)). lia. }
+  set (o := opt W K (W * (n + 1))) in *. clearbody o.
+  set (alg := q * Z.of_nat (W * (n + 1)) + p * Z.of_nat (W * (n + 1) - K)) in *. clearbody alg.
+  assert (Hd : 1 <= d) by (unfold d; lia). assert (Hf : 0 <= f) by (unfold f; nia).
+  assert (Hc : 0 <= c).
+  { unfold c. apply Z.mul_nonneg_nonneg; [|lia]. apply Z.add_nonneg_nonneg; [lia | nia]. }
+  assert (N : Z.of_nat n = v * c + d * Z.abs b + 1).
+  { unfold n. rewrite Z2Nat.id; [reflexivity|]. nia. }
+  clearbody n f d c. clear Ed HK.
+  assert (v * (f * Z.of_nat o - c) <= v * (d * alg)) by nia.
+  assert (Z.of_nat o <= (f * v - u * q * d) * Z.of_nat o) by nia.
+  assert (G : d * (u * (q * Z.of_nat o) + b) < d * (v * alg)) by nia. nia.
 Qed.
 
 Print Assumptions fifo_cycle.
@@ -412,5 +453,6 @@ Print Assumptions cycle_lower_bound.
 Print Assumptions static_cycle.
 Print Assumptions cycle_optimum.
 Print Assumptions opt_next.
+Print Assumptions opt_rounds.
 Print Assumptions ratio_between.
 Print Assumptions no_smaller_factor.

@@ -514,13 +514,14 @@ Proof.
 Qed.
 
 (* One step: what its miss costs, for any cache that verify lets stand. *)
-Lemma step_bound : forall s mult x p cache, valid_setting s -> valid_query s x -> 0 <= mult ->
+Lemma step_bound : forall s mult x p cache, covers s = false ->
+  valid_setting s -> valid_query s x -> 0 <= mult ->
   0 <= slot p -> 0 <= serve p -> sound s cache ->
   weight x * (full s * mult) - Z.of_nat (top_k s) * serve p - capacity s * slot p
     - Zsum (map (at_step s mult x p cache) (seq 0 (n_items s)))
   <= mult * miss s x cache.
 Proof.
-  intros s mult x p cache V (W & N & _ & _) Hm Hs Ha (ND & FI & U).
+  intros s mult x p cache NC V (W & N & _ & _) Hm Hs Ha (ND & FI & U).
   assert (E : Zsum (map (at_step s mult x p cache) (seq 0 (n_items s)))
               = Zsum (map (worth mult x p) cache) - slot p * used s cache).
   { rewrite (Zsum_ext _ (fun i => (worth mult x p i - size s i * slot p) * count i cache)).
@@ -534,7 +535,7 @@ Proof.
     - intros i _. apply worth_nonneg. }
   assert (H : weight x * mult * utility s x cache - Z.of_nat (length (retrieved s x cache)) * serve p
               <= Zsum (map (worth mult x p) (map item (retrieved s x cache)))).
-  { unfold utility. assert (All : forall e, In e (retrieved s x cache) ->
+  { unfold utility. rewrite NC. assert (All : forall e, In e (retrieved s x cache) ->
       weight x * mult * quality e - serve p <= worth mult x p (item e)).
     { intros e I. destruct (In_R e I) as [R _]. unfold worth, gain.
       rewrite (find_entry (row x) e N R). destruct (Z.ltb_spec 0 (weight x)).
@@ -556,7 +557,7 @@ Proof.
   destruct E as (_ & _ & _ & _ & E). now apply (IH _ _ E).
 Qed.
 
-Lemma schedule_bound : forall s mult entry tr ps sch cache m z last,
+Lemma schedule_bound : forall s mult entry tr ps sch cache m z last, covers s = false ->
   valid_setting s -> valid_trace s tr -> 0 <= mult -> 0 <= entry -> proper ps -> length ps = length tr ->
   sound s cache -> run s cache tr sch = Some (m, z, last) ->
   Zsum (map weight tr) * (full s * mult) - Z.of_nat (top_k s) * Zsum (map serve ps)
@@ -564,7 +565,7 @@ Lemma schedule_bound : forall s mult entry tr ps sch cache m z last,
     - Zsum (map (fun i => earned s mult entry i cache tr ps sch) (seq 0 (n_items s)))
   <= mult * m + entry * z.
 Proof.
-  intros s mult entry. induction tr as [|x tr IH]; intros ps sch cache m z last V T Hm He P L S R.
+  intros s mult entry. induction tr as [|x tr IH]; intros ps sch cache m z last NC V T Hm He P L S R.
   - destruct ps; [|easy]. destruct sch; [|easy]. cbn [run] in R. injection R as <- <- <-.
     rewrite (Zsum_ext _ (fun i => 0 * 0)) by reflexivity. rewrite Zsum_scale. cbn [map Zsum]. lia.
   - destruct ps as [|p ps]; [easy|]. destruct sch as [|c sch]; [easy|]. cbn [run] in R.
@@ -573,10 +574,10 @@ Proof.
     destruct (update s x c cache) as [held|] eqn:U; [|easy].
     destruct (run s held tr sch) as [[[m' z'] last']|] eqn:R'; [|easy]. injection R as <- <- <-.
     destruct (update_sound _ _ _ _ _ V S U) as [S' _].
-    specialize (IH ps sch held m' z' last' V T' Hm He P' L S' R').
+    specialize (IH ps sch held m' z' last' NC V T' Hm He P' L S' R').
     set (now := if serves_first s then cache else held).
     assert (SN : sound s now) by (unfold now; now destruct (serves_first s)).
-    pose proof (step_bound s mult x p now V Q Hm P1 P2 SN) as B.
+    pose proof (step_bound s mult x p now NC V Q Hm P1 P2 SN) as B.
     assert (F : Forall (fun i => (i < n_items s)%nat) (enters c)).
     { unfold update in U. destruct (leave (leaves c) cache) as [rest|]; [|easy]. now apply (enters_in_range _ _ _ _ _ U). }
     pose proof (Zsum_count (size s) (n_items s) (enters c) F) as C.
@@ -592,14 +593,14 @@ Qed.
 
 (* For any prices >= 0 and entry <= lambda, LB <= the cost of every schedule. LB = bound / (full mult) and
    cost = c / (full q); multiplied by full mult q.                                                          *)
-Theorem weak_duality : forall s p q mult entry ps tr sch c,
+Theorem weak_duality : forall s p q mult entry ps tr sch c, covers s = false ->
   valid_setting s -> valid_trace s tr -> 0 <= mult -> 0 < q -> 0 <= p ->
   proper ps -> length ps = length tr -> 0 <= entry -> q * entry <= p * (full s * mult) ->
   cost s p q tr sch = Some c -> q * bound s mult entry ps tr <= mult * c.
 Proof.
-  intros s p q mult entry ps tr sch c V T Hm Hq Hp P L He Hl E. unfold cost in E.
+  intros s p q mult entry ps tr sch c NC V T Hm Hq Hp P L He Hl E. unfold cost in E.
   destruct (run s [] tr sch) as [[[m z] last]|] eqn:R; [|easy]. injection E as <-.
-  pose proof (schedule_bound s mult entry tr ps sch [] m z last V T Hm He P L (sound_nil s V) R) as B.
+  pose proof (schedule_bound s mult entry tr ps sch [] m z last NC V T Hm He P L (sound_nil s V) R) as B.
   assert (I : Zsum (map (fun i => earned s mult entry i [] tr ps sch) (seq 0 (n_items s)))
               <= Zsum (map (value s mult entry tr ps) (seq 0 (n_items s)))).
   { apply Zsum_le. intros i _. now apply value_bounds_item with m z last. }
@@ -622,14 +623,14 @@ Proof.
 Qed.
 
 (* Where both numbers of a certificate agree, its schedule is optimal. *)
-Theorem tight_is_optimal : forall s p q mult entry ps tr sch c sch' c',
+Theorem tight_is_optimal : forall s p q mult entry ps tr sch c sch' c', covers s = false ->
   valid_setting s -> valid_trace s tr -> 0 < mult -> 0 < q -> 0 <= p ->
   proper ps -> length ps = length tr -> 0 <= entry -> q * entry <= p * (full s * mult) ->
   cost s p q tr sch = Some c -> q * bound s mult entry ps tr = mult * c ->
   cost s p q tr sch' = Some c' -> c <= c'.
 Proof.
-  intros s p q mult entry ps tr sch c sch' c' V T Hm Hq Hp P L He Hl _ E R.
-  pose proof (weak_duality s p q mult entry ps tr sch' c' V T ltac:(lia) Hq Hp P L He Hl R). nia.
+  intros s p q mult entry ps tr sch c sch' c' NC V T Hm Hq Hp P L He Hl _ E R.
+  pose proof (weak_duality s p q mult entry ps tr sch' c' NC V T ltac:(lia) Hq Hp P L He Hl R). nia.
 Qed.
 
 (* ---- rounding up to the grid -------------------------------------------------------------------------------- *)
@@ -668,21 +669,21 @@ Proof.
   rewrite Forall_forall in F. now apply F.
 Qed.
 
-Lemma run_divides : forall s u v tr sch cache m z last, valid_trace s tr ->
+Lemma run_divides : forall s u v tr sch cache m z last, covers s = false -> valid_trace s tr ->
   Forall (fun x => Forall (fun e => (u | weight x * quality e)) (row x)) tr ->
   Forall (fun y => (v | y)) (sizes s) -> run s cache tr sch = Some (m, z, last) ->
   (u | Zsum (map weight tr) * full s - m) /\ (v | z).
 Proof.
-  intros s u v. induction tr as [|x tr IH]; intros [|c sch] cache m z last T F G R; cbn [run] in R; try easy.
+  intros s u v. induction tr as [|x tr IH]; intros [|c sch] cache m z last NC T F G R; cbn [run] in R; try easy.
   - injection R as <- <- <-. cbn. split; apply Z.divide_0_r.
   - destruct (update s x c cache) as [held|]; [|easy].
     destruct (run s held tr sch) as [[[m' z'] last']|] eqn:R'; [|easy]. injection R as <- <- <-.
     inversion T as [|? ? (_ & N & _) T']; subst. inversion F as [|? ? F1 F']; subst.
-    destruct (IH sch held m' z' last' T' F' G R') as [A B]. split.
+    destruct (IH sch held m' z' last' NC T' F' G R') as [A B]. split.
     + set (now := if serves_first s then cache else held). cbn [map Zsum].
       replace ((weight x + Zsum (map weight tr)) * full s - (miss s x now + m'))
         with (weight x * utility s x now + (Zsum (map weight tr) * full s - m')) by (unfold miss; ring).
-      apply Z.divide_add_r; [|assumption]. unfold utility.
+      apply Z.divide_add_r; [|assumption]. unfold utility. rewrite NC.
       destruct (retrieved_ok s x now N) as (_ & _ & I). rewrite Forall_forall in F1.
       assert (All : forall e, In e (retrieved s x now) -> (u | weight x * quality e)).
       { intros e J. apply F1. now apply I. }
@@ -693,12 +694,12 @@ Proof.
 Qed.
 
 (* If the grid passes, the cost c / (full q) of every schedule is a multiple k of it. *)
-Theorem costs_on_grid : forall s p q gn gd tr sch c,
+Theorem costs_on_grid : forall s p q gn gd tr sch c, covers s = false ->
   valid_trace s tr -> 0 < full s -> 0 < q -> 0 < gn -> 0 < gd ->
   check_grid s p q gn gd tr = true -> cost s p q tr sch = Some c ->
   exists k, c * gd = k * gn * (full s * q).
 Proof.
-  intros s p q gn gd tr sch c T Hf Hq Hn Hd G E. unfold cost in E.
+  intros s p q gn gd tr sch c NC T Hf Hq Hn Hd G E. unfold cost in E.
   destruct (run s [] tr sch) as [[[m z] last]|] eqn:R; [|easy]. injection E as <-.
   unfold check_grid in G. rewrite !andb_true_iff in G. destruct G as (((G1 & G2) & G3) & G4).
   destruct (gcd_pos (gn * full s) gd Hd) as (H0 & [u Hu] & [d Hd']).
@@ -708,7 +709,7 @@ Proof.
   assert (U : gn * full s / g1 = u) by (rewrite Hu; apply Z.div_mul; lia).
   assert (W : q * gn / g2 = v) by (rewrite Hv; apply Z.div_mul; lia).
   rewrite U, W in *. clearbody g1 g2. assert (0 < u) by nia. assert (0 < v) by nia.
-  destruct (run_divides s u v tr sch [] m z last T) as [D1 D2]; [| |exact R|].
+  destruct (run_divides s u v tr sch [] m z last NC T) as [D1 D2]; [| |exact R|].
   - apply Forall_forall. intros x X. rewrite forallb_forall in G2. specialize (G2 x X).
     rewrite forallb_forall in G2. apply Forall_forall. intros e I. now apply divides_spec, G2.
   - rewrite forallb_forall in G3. apply Forall_forall. intros y Y. now apply divides_spec, G3.
@@ -727,15 +728,15 @@ Proof.
 Qed.
 
 (* Rounding LB = L / (full mult) up to the grid keeps it a lower bound of every cost on the grid. *)
-Theorem rounding_is_sound : forall s p q mult entry ps gn gd tr sch c,
+Theorem rounding_is_sound : forall s p q mult entry ps gn gd tr sch c, covers s = false ->
   valid_setting s -> valid_trace s tr -> 0 < full s -> 0 < mult -> 0 < q -> 0 <= p ->
   proper ps -> length ps = length tr -> 0 <= entry -> q * entry <= p * (full s * mult) ->
   0 < gn -> 0 < gd -> check_grid s p q gn gd tr = true -> cost s p q tr sch = Some c ->
   rounded s mult gn gd (bound s mult entry ps tr) * gn * (full s * q) <= c * gd.
 Proof.
-  intros s p q mult entry ps gn gd tr sch c V T Hf Hm Hq Hp P L He Hl Hn Hd G E.
-  destruct (costs_on_grid s p q gn gd tr sch c T Hf Hq Hn Hd G E) as [k K].
-  pose proof (weak_duality s p q mult entry ps tr sch c V T ltac:(lia) Hq Hp P L He Hl E) as B.
+  intros s p q mult entry ps gn gd tr sch c NC V T Hf Hm Hq Hp P L He Hl Hn Hd G E.
+  destruct (costs_on_grid s p q gn gd tr sch c NC T Hf Hq Hn Hd G E) as [k K].
+  pose proof (weak_duality s p q mult entry ps tr sch c NC V T ltac:(lia) Hq Hp P L He Hl E) as B.
   set (lb := bound s mult entry ps tr) in *. clearbody lb. rewrite K.
   apply Z.mul_le_mono_nonneg_r; [nia|]. apply Z.mul_le_mono_nonneg_r; [lia|]. unfold rounded.
   assert (S1 : 0 < full s * mult * gn) by (apply Z.mul_pos_pos; nia).

@@ -2,8 +2,7 @@
 
    Each definition names the Python function that it mirrors. Costs are integers: qualities in units of
    1/full, lambda = p/q, so a schedule costs (price s p q m z) units of 1/(full q). Covered: both orders,
-   stream and pool, free and charged fill, sizes, weights, the aggregators best and mean_topk, with and
-   without a score. Not covered: the aggregator coverage.                                                 *)
+   stream and pool, free and charged fill, sizes, weights, all three aggregators, with and without a score. *)
 
 From Coq Require Import List ZArith Lia Bool Arith Permutation.
 Import ListNotations.
@@ -26,7 +25,8 @@ Record setting := Setting {
   stream : bool;           (* only the arrival may enter, else pool *)
   free_fill : bool;
   top_k : nat;
-  full : Z }.
+  full : Z;
+  covers : bool }.         (* the aggregator coverage, else best (top_k = 1) or mean_topk *)
 
 Definition n_items (s : setting) : nat := length (sizes s).
 Definition size (s : setting) (i : nat) : Z := nth i (sizes s) 0.
@@ -76,8 +76,15 @@ Definition by_rank (l : list entry) : list entry := fold_right place [] l.
 Definition retrieved (s : setting) (q : query) (cache : list nat) : list entry :=
   firstn (top_k s) (by_rank (filter (fun e => mem (item e) cache) (row q))).
 
+Definition lost (unit : Z) (l : list Z) : Z := fold_right Z.mul 1 (map (fun u => unit - u) l).
+
+(* 1 - prod (1 - s), rounded down to the grid 1/unit: softhit/retrieval.py _coverage. *)
+Definition coverage (unit : Z) (l : list Z) : Z :=
+  match l with [] => 0 | _ :: rest => unit + (- lost unit l) / unit ^ Z.of_nat (length rest) end.
+
 Definition utility (s : setting) (q : query) (cache : list nat) : Z :=
-  Zsum (map quality (retrieved s q cache)).
+  let found := map quality (retrieved s q cache) in
+  if covers s then coverage (full s) found else Zsum found.
 
 (* Cost of one step in units of 1/full, softhit/cost.py _misses. *)
 Definition miss (s : setting) (q : query) (cache : list nat) : Z :=
@@ -117,7 +124,7 @@ Definition cost (s : setting) (p q : Z) (tr : list query) (sch : list change) : 
 Definition valid_query (s : setting) (q : query) : Prop :=
   0 <= weight q /\ NoDup (map item (row q)) /\
   Forall (fun e => (item e < n_items s)%nat /\ 0 <= quality e
-                   /\ Z.of_nat (top_k s) * quality e <= full s) (row q) /\
+                   /\ (if covers s then quality e else Z.of_nat (top_k s) * quality e) <= full s) (row q) /\
   match arrival q with Some a => (a < n_items s)%nat | None => True end.
 Definition valid_trace (s : setting) (tr : list query) : Prop := Forall (valid_query s) tr.
 Definition valid_setting (s : setting) : Prop :=
@@ -288,20 +295,43 @@ Proof.
     apply (Permutation_in e (by_rank_perm kept)), filter_In in J. rewrite mem_In in J. tauto.
 Qed.
 
+Lemma lost_bounds : forall u l, Forall (fun x => 0 <= x <= u) l -> 0 <= lost u l <= u ^ Z.of_nat (length l).
+Proof.
+  intros u l F. induction F as [|x l H F IH]; cbn [lost map fold_right length]; [cbn; lia|].
+  rewrite Nat2Z.inj_succ, Z.pow_succ_r by lia. unfold lost in IH. nia.
+Qed.
+
+Lemma coverage_bounds : forall u l, 0 <= u -> Forall (fun x => 0 <= x <= u) l -> 0 <= coverage u l <= u.
+Proof.
+  intros u l U F. destruct l as [|x l]; [cbn; lia|]. pose proof (lost_bounds u _ F) as B. unfold coverage.
+  cbn [length] in B. rewrite Nat2Z.inj_succ, Z.pow_succ_r in B by lia.
+  destruct (Z.eq_dec u 0) as [->|N].
+  - destruct l as [|y l].
+    + cbn [length]. change (Z.of_nat 0) with 0 in *. rewrite Z.pow_0_r in *. rewrite Z.div_1_r. lia.
+    + cbn [length]. rewrite Nat2Z.inj_succ, Z.pow_0_l by lia. rewrite Zdiv_0_r. lia.
+  - assert (P : 0 < u ^ Z.of_nat (length l)) by (apply Z.pow_pos_nonneg; lia).
+    set (d := u ^ Z.of_nat (length l)) in *. split.
+    + assert (- u <= - lost u (x :: l) / d); [|lia]. apply Z.div_le_lower_bound; [assumption | lia].
+    + assert (- lost u (x :: l) / d <= 0); [|lia]. apply Z.div_le_upper_bound; [assumption | lia].
+Qed.
+
 Lemma utility_bounds : forall s q cache, (1 <= top_k s)%nat -> 0 <= full s -> valid_query s q ->
   0 <= utility s q cache <= full s.
 Proof.
   intros s q cache K FU (W & N & F & _). unfold utility.
-  destruct (retrieved_ok s q cache N) as (L & _ & R).
-  assert (H : forall l, (forall e, In e l -> 0 <= quality e /\ Z.of_nat (top_k s) * quality e <= full s) ->
-    0 <= Zsum (map quality l)
-    /\ Z.of_nat (top_k s) * Zsum (map quality l) <= Z.of_nat (length l) * full s).
-  { induction l as [|e l IH]; intros H; cbn [map length Zsum]; [cbn; lia|].
-    destruct (H e (or_introl eq_refl)). destruct (IH (fun f I => H f (or_intror I))).
-    rewrite Nat2Z.inj_succ. split; [lia|nia]. }
-  destruct (H (retrieved s q cache)) as [A B].
-  - intros e I. rewrite Forall_forall in F. destruct (R e I) as [I' _]. apply F in I'. tauto.
-  - split; [assumption|]. nia.
+  destruct (retrieved_ok s q cache N) as (L & _ & R). rewrite Forall_forall in F.
+  destruct (covers s).
+  - apply coverage_bounds; [assumption|]. apply Forall_forall. intros x I. apply in_map_iff in I.
+    destruct I as (e & <- & I). destruct (R e I) as [I' _]. apply F in I'. tauto.
+  - assert (H : forall l, (forall e, In e l -> 0 <= quality e /\ Z.of_nat (top_k s) * quality e <= full s) ->
+      0 <= Zsum (map quality l)
+      /\ Z.of_nat (top_k s) * Zsum (map quality l) <= Z.of_nat (length l) * full s).
+    { induction l as [|e l IH]; intros H; cbn [map length Zsum]; [cbn; lia|].
+      destruct (H e (or_introl eq_refl)). destruct (IH (fun f I => H f (or_intror I))).
+      rewrite Nat2Z.inj_succ. split; [lia|nia]. }
+    destruct (H (retrieved s q cache)) as [A B].
+    + intros e I. destruct (R e I) as [I' _]. apply F in I'. tauto.
+    + split; [assumption|]. nia.
 Qed.
 
 Lemma miss_nonneg : forall s q cache, (1 <= top_k s)%nat -> 0 <= full s -> valid_query s q ->
