@@ -82,7 +82,7 @@ def _compare(
             continue
         iterations = 30 if name == "lagrangian" else None
         # without a limit branch and bound may go through millions of nodes of a weak programme
-        limit = 20.0 if name == "milp" and variant.top_k > 1 and trace.structure.scored else None
+        limit = 2.0 if name == "milp" and variant.top_k > 1 and trace.structure.scored else None
         answer = solve(trace, k, lam, variant, method=name, iterations=iterations, time_limit=limit)
         where = f"{what}, {name}"
         low = answer.lower_bound + raised * grid
