@@ -637,21 +637,20 @@ Proof.
   - now apply average_block_uts.
 Qed.
 
-Lemma phases_average : forall V K D L n, 1 <= K -> 0 < D -> 0 < per_phase V D L ->
-  (K + 1) * harmonic K K * total (phases_charged V K D L) (words n (K + 1))
-  <= per_phase V D L * ((K + 1) * harmonic K K * K + n * fact K) * (K + 1) ^ n.
+Lemma opt_average : forall K B e (opt : list nat -> nat) n, 1 <= K ->
+  (forall w, (forall x, In x w -> x <= K) -> opt w <= B * (K + openings K [] w) + e) ->
+  (K + 1) * harmonic K K * total opt (words n (K + 1))
+  <= ((K + 1) * harmonic K K * (B * K + e) + B * (n * fact K)) * (K + 1) ^ n.
 Proof.
-  intros V K D L n HK HD HB.
-  assert (total (phases_charged V K D L) (words n (K + 1))
-          <= per_phase V D L * ((K + 1) ^ n * K + total (openings K []) (words n (K + 1)))) as C.
-  { rewrite <- (words_length n (K + 1)), <- total_const, <- total_plus, <- total_scale.
-    apply total_le. intros w Hw.
-    destruct (phase_cost V K (tau_of V D L) D L w HK (tau_positive V D L HD HB)) as [c [m [z [E [_ [A _]]]]]].
-    - intros x Hx. pose proof (words_In _ _ _ Hw x Hx). lia.
-    - unfold phases_charged. rewrite E. exact A. }
+  intros K B e opt n HK HO.
+  assert (total opt (words n (K + 1))
+          <= B * ((K + 1) ^ n * K + total (openings K []) (words n (K + 1))) + (K + 1) ^ n * e) as C.
+  { rewrite <- (words_length n (K + 1)), <- !total_const, <- total_plus, <- total_scale, <- total_plus.
+    apply total_le. intros w Hw. apply HO.
+    intros x Hx. pose proof (words_In _ _ _ Hw x Hx). lia. }
   pose proof (coupon_collector K n HK) as CC.
   apply (Nat.mul_le_mono_l _ _ ((K + 1) * harmonic K K)) in C.
-  apply (Nat.mul_le_mono_l _ _ (per_phase V D L)) in CC. lia.
+  apply (Nat.mul_le_mono_l _ _ B) in CC. lia.
 Qed.
 
 Lemma total_swap : forall A B (f : A -> B -> nat) l1 l2,
@@ -682,6 +681,45 @@ Proof.
   cbn [harmonic]. rewrite Nat.div_1_r. pose proof (lt_O_fact K). lia.
 Qed.
 
+(* If a schedule pays at most B' per phase, no mixture of policies has a ratio below H_K B / B', B the price of a block. *)
+Lemma harmonic_gap : forall V K D L pols p q b B' e (opt : list nat -> nat),
+  1 <= K -> 0 < D -> 0 < per_phase V D L -> pols <> [] ->
+  (forall pol, In pol pols -> obeys V K (tau_of V D L) pol [] []) ->
+  (forall w, (forall x, In x w -> x <= K) -> opt w <= B' * (K + openings K [] w) + e) ->
+  p * fact K * B' < q * harmonic K K * per_phase V D L ->
+  exists bs, (forall x, In x bs -> x <= K) /\
+    p * length pols * opt bs + b < q * total (fun pol => alg_free V K D L pol bs) pols.
+Proof.
+  intros V K D L pols p q b B' e opt HK HD HB Hne HO Hopt Hpq.
+  set (B := per_phase V D L) in *. set (H := harmonic K K) in *. set (M := length pols).
+  assert (1 <= M) as HM by (unfold M; destruct pols; [ congruence | simpl; lia ]).
+  set (n := S (p * M * ((K + 1) * H * (B' * K + e)) + (K + 1) * H * b + q * H * M * ((K + 1) * (K * L)))).
+  set (P := (K + 1) ^ n).
+  assert (1 <= P) as HP by (unfold P; pose proof (Nat.pow_nonzero (K + 1) n ltac:(lia)); lia).
+  destruct (some_exceeds _ (fun w => p * M * opt w + b)
+             (fun w => q * total (fun pol => alg_free V K D L pol w) pols) (words n (K + 1))) as [[w [Hw E]] | C].
+  - exists w. split; [| exact E ]. intros x Hx. pose proof (words_In _ _ _ Hw x Hx). lia.
+  - exfalso. apply total_le in C.
+    rewrite total_plus, !total_scale, total_const, words_length, <- total_swap in C. fold P in C.
+    set (O := total opt (words n (K + 1))) in *.
+    set (A := total (fun pol => total (alg_free V K D L pol) (words n (K + 1))) pols) in *.
+    assert (M * (n * B * P) <= (K + 1) * (A + M * (P * (K * L)))) as LA.
+    { unfold A, M. rewrite <- !total_const, <- total_plus, <- total_scale. apply total_le.
+      intros pol Hpol. apply alg_average; auto. }
+    pose proof (opt_average K B' e opt n HK Hopt) as LO. fold H P O in LO.
+    apply (Nat.mul_le_mono_l _ _ ((K + 1) * H)) in C.
+    apply (Nat.mul_le_mono_l _ _ (p * M)) in LO.
+    apply (Nat.mul_le_mono_l _ _ (q * H)) in LA.
+    set (X := p * M * ((K + 1) * H * (B' * K + e)) + (K + 1) * H * b + q * H * M * ((K + 1) * (K * L))) in *.
+    assert (q * H * (M * (n * B * P)) <= P * X + p * fact K * B' * (M * n * P)) as F by (unfold X; lia).
+    assert ((p * fact K * B' + 1) * (M * n * P) <= q * H * B * (M * n * P)) as F2
+      by (apply Nat.mul_le_mono_r; lia).
+    assert (M * n * P <= P * X) as F3 by lia.
+    assert (1 * (n * P) <= M * (n * P)) as F4 by (apply Nat.mul_le_mono_r; lia).
+    assert (P * n <= P * X) as F5 by lia.
+    apply Nat.mul_le_mono_pos_l in F5; [| lia ]. unfold n in F5. lia.
+Qed.
+
 (* No online policy is p/q-competitive with p/q < H_K: for a uniform choice among any finite list of deterministic
    policies (repetitions allowed), and any b, some blocks over K + 1 items and some schedule that obeys the rules
    have q E[ALG] > p OPT + b / length pols. The policies' fill is free, that of the schedule is charged. The K! is
@@ -696,39 +734,124 @@ Theorem no_policy_beats_harmonic : forall V K D L pols p q b,
     p * length pols * charged D L m z + b < q * total (fun pol => alg_free V K D L pol bs) pols.
 Proof.
   intros V K D L pols p q b HK HD HB Hne HO Hpq.
-  set (B := per_phase V D L) in *. set (H := harmonic K K) in *. set (M := length pols).
-  assert (1 <= M) as HM by (unfold M; destruct pols; [ congruence | simpl; lia ]).
-  pose proof (harmonic_positive K HK) as HH. fold H in HH.
-  set (n := S (p * M * B * ((K + 1) * H * K) + (K + 1) * H * b + q * H * M * ((K + 1) * (K * L)))).
-  set (P := (K + 1) ^ n).
-  assert (1 <= P) as HP by (unfold P; pose proof (Nat.pow_nonzero (K + 1) n ltac:(lia)); lia).
-  destruct (some_exceeds _ (fun w => p * M * phases_charged V K D L w + b)
-             (fun w => q * total (fun pol => alg_free V K D L pol w) pols) (words n (K + 1))) as [[w [Hw E]] | C].
-  - assert (forall x, In x w -> x <= K) as R by (intros x Hx; pose proof (words_In _ _ _ Hw x Hx); lia).
-    destruct (phase_cost V K (tau_of V D L) D L w HK (tau_positive V D L HD HB) R) as [c [m [z [E2 [E3 _]]]]].
-    exists w, (phase_schedule K (tau_of V D L) [] w), c, m, z.
+  destruct (harmonic_gap V K D L pols p q b (per_phase V D L) 0 (phases_charged V K D L)) as [bs [R E]]; auto.
+  - intros w R. destruct (phase_cost V K (tau_of V D L) D L w HK (tau_positive V D L HD HB) R)
+      as [c [m [z [E [_ [A _]]]]]].
+    unfold phases_charged. rewrite E. unfold per_phase. lia.
+  - apply Nat.mul_lt_mono_pos_r; assumption.
+  - destruct (phase_cost V K (tau_of V D L) D L bs HK (tau_positive V D L HD HB) R) as [c [m [z [E2 [E3 _]]]]].
+    exists bs, (phase_schedule K (tau_of V D L) [] bs), c, m, z.
     unfold phases_charged in E. rewrite E2 in E. auto.
-  - exfalso. apply total_le in C.
-    rewrite total_plus, !total_scale, total_const, words_length, <- total_swap in C. fold P in C.
-    set (O := total (phases_charged V K D L) (words n (K + 1))) in *.
-    set (A := total (fun pol => total (alg_free V K D L pol) (words n (K + 1))) pols) in *.
-    assert (M * (n * B * P) <= (K + 1) * (A + M * (P * (K * L)))) as LA.
-    { unfold A, M. rewrite <- !total_const, <- total_plus, <- total_scale. apply total_le.
-      intros pol Hpol. apply alg_average; auto. }
-    pose proof (phases_average V K D L n HK HD HB) as LO. fold B H P O in LO.
-    apply (Nat.mul_le_mono_l _ _ ((K + 1) * H)) in C.
-    apply (Nat.mul_le_mono_l _ _ (p * M)) in LO.
-    apply (Nat.mul_le_mono_l _ _ (q * H)) in LA.
-    assert (q * H * (M * (n * B * P)) <=
-            P * (p * M * B * ((K + 1) * H * K) + (K + 1) * H * b + q * H * M * ((K + 1) * (K * L)))
-            + p * fact K * (M * (n * B * P))) as F by nia.
-    assert ((p * fact K + 1) * (M * (n * B * P)) <= q * H * (M * (n * B * P))) as F2
-      by (apply Nat.mul_le_mono_r; lia).
-    assert (M * (n * B * P) <=
-            P * (p * M * B * ((K + 1) * H * K) + (K + 1) * H * b + q * H * M * ((K + 1) * (K * L)))) as F3 by lia.
-    assert (P * n <= M * (n * B * P)) as F4.
-    { assert (1 * (P * n) * 1 <= M * (P * n) * B) by (apply Nat.mul_le_mono; [ apply Nat.mul_le_mono_r | ]; lia). lia. }
-    assert (P * n <= P * (n - 1)) as F5 by (replace (n - 1) with
-      (p * M * B * ((K + 1) * H * K) + (K + 1) * H * b + q * H * M * ((K + 1) * (K * L))) by (unfold n; lia); lia).
-    apply Nat.mul_le_mono_pos_l in F5; [| lia ]. unfold n in F5. lia.
+Qed.
+
+(* ---- 6. Pool, serve_then_update, lambda > 0: a schedule that loads the next item in time pays L per phase ---- *)
+
+Definition stu_pool := Variant true false.
+Definition uts_pool := Variant false false.
+
+(* Each update one step earlier. *)
+Fixpoint earlier (l : list (nat * action)) : list (nat * action) :=
+  match l with
+  | [] => []
+  | (q, _) :: r => (q, match r with (_, a) :: _ => a | [] => idle end) :: earlier r
+  end.
+
+(* The first block begins with its own load; from its second request on, everything is done one step earlier. *)
+Definition early_schedule (K tau : nat) (bs : list nat) : list (nat * action) :=
+  match phase_schedule K tau [] bs with [] => [] | first :: r => first :: earlier r end.
+
+Lemma earlier_requests : forall l, map fst (earlier l) = map fst l.
+Proof. induction l as [| [q a] r IH]; [ reflexivity | cbn [earlier map fst]; now rewrite IH ]. Qed.
+
+Lemma pool_update : forall V K q q' c a, stream V = false -> update V K c q a = update uts_pool K c q' a.
+Proof.
+  intros V K q q' c a HV. unfold update. destruct (leave_all c (leaves a)) as [c1 |]; [| reflexivity ].
+  revert c1. induction (enters a) as [| i r IH]; intros c1; [ reflexivity |].
+  cbn [enter_all]. rewrite HV. cbn [stream uts_pool andb].
+  destruct (held i c1); [ reflexivity |]. destruct (S (length c1) <=? K); [ apply IH | reflexivity ].
+Qed.
+
+(* After the first update the two orders see the same caches. *)
+Lemma earlier_run : forall K r q a c c1 c2 m z,
+  update uts_pool K c q a = Some c1 -> run uts_pool K c ((q, a) :: r) = Some (c2, m, z) ->
+  exists c3, run stu_pool K c1 (earlier ((q, a) :: r)) = Some (c3, m, z - length (enters a)).
+Proof.
+  intros K r; induction r as [| [q' a'] r IH]; intros q a c c1 c2 m z U R.
+  - cbn [run] in R. rewrite U in R. injection R as <- <- <-. exists c1.
+    cbn [earlier run]. unfold update at 1. cbn [idle leaves enters leave_all enter_all length].
+    cbn [serves_first stu_pool uts_pool].
+    replace (length (enters a) + 0 - length (enters a)) with 0 by lia. reflexivity.
+  - cbn [run] in R. rewrite U in R. cbn [serves_first uts_pool] in R.
+    destruct (update uts_pool K c1 q' a') as [c4 |] eqn:U2; [| discriminate ].
+    destruct (run uts_pool K c4 r) as [[[c5 m5] z5] |] eqn:R2; [| discriminate ].
+    injection R as <- <- <-.
+    assert (run uts_pool K c1 ((q', a') :: r) = Some (c5, miss q' c4 + m5, length (enters a') + z5)) as R3
+      by (cbn [run]; rewrite U2, R2; reflexivity).
+    destruct (IH q' a' c1 c4 c5 _ _ U2 R3) as [c6 R6]. exists c6.
+    change (earlier ((q, a) :: (q', a') :: r)) with ((q, a') :: earlier ((q', a') :: r)).
+    cbn [run]. rewrite (pool_update stu_pool K q q' c1 a' eq_refl), U2, R6. cbn [serves_first stu_pool].
+    f_equal. f_equal. lia.
+Qed.
+
+(* D once, and L per phase beside the K items of the first. *)
+Theorem early_cost : forall K tau D L bs, 1 <= K -> 2 <= tau -> (forall x, In x bs -> x <= K) ->
+  exists c m z, run stu_pool K [] (early_schedule K tau bs) = Some (c, m, z) /\
+    map fst (early_schedule K tau bs) = blocks tau bs /\
+    charged D L m z <= L * (K + openings K [] bs) + D.
+Proof.
+  intros K tau D L bs HK Ht R.
+  destruct (filling_phases uts_pool K tau bs []) as [c1 [z [E Hz]]]; auto.
+  { split; [ constructor | simpl; lia ]. }
+  { intros x []. }
+  cbn [serves_first uts_pool length] in *. rewrite Nat.sub_0_r in Hz.
+  pose proof (phase_schedule_requests K tau bs [] ltac:(lia)) as Rq.
+  unfold early_schedule. destruct bs as [| x r].
+  - exists [], 0, 0. unfold charged. repeat split. lia.
+  - set (l := phase_schedule K tau [] (x :: r)) in *.
+    destruct l as [| [q0 a0] [| [q1 a1] l']] eqn:El;
+      unfold l in El; cbn [phase_schedule] in El;
+      replace (tau - 1) with (S (tau - 2)) in El by lia; cbn [repeat app] in El; try discriminate.
+    injection El as <- <- <- <- <-.
+    set (l' := repeat (x, idle) (tau - 2) ++ phase_schedule K tau (after K [] x r) r) in *.
+    cbn [run] in E.
+    destruct (update uts_pool K [] x (phase_action K [] x r)) as [ca |] eqn:U; [| discriminate ].
+    assert (update uts_pool K ca x idle = Some ca) as U2 by reflexivity.
+    destruct (run uts_pool K ca ((x, idle) :: l')) as [[[cb mb] zb] |] eqn:R2.
+    2:{ cbn [run] in R2. rewrite U2 in E, R2. destruct (run uts_pool K ca l') as [[[? ?] ?] |]; discriminate. }
+    destruct (earlier_run K l' x idle ca ca cb mb zb U2 R2) as [c3 R3].
+    cbn [run] in R2. rewrite U2 in E, R2.
+    destruct (run uts_pool K ca l') as [[[cl ml] zl] |] eqn:Rl; [| discriminate ].
+    injection R2 as <- <- <-. injection E as <- Em Ez.
+    exists c3, (miss x [] + (miss x ca + ml)), (length (enters (phase_action K [] x r)) + zl).
+    split; [| split ].
+    + cbn [run]. rewrite (pool_update stu_pool K x x [] _ eq_refl), U, R3.
+      cbn [serves_first stu_pool uts_pool idle enters length]. simpl (0 + zl - 0). rewrite Nat.sub_0_r. reflexivity.
+    + rewrite <- Rq. cbn [map]. rewrite earlier_requests. reflexivity.
+    + cbn [serves_first uts_pool idle enters length] in *.
+      assert (miss x [] = 1) as -> by reflexivity.
+      assert (length (enters (phase_action K [] x r)) + zl <= K + openings K [] (x :: r)) as Hz2 by lia.
+      assert (miss x ca + ml = 0) as -> by lia. unfold charged.
+      apply (Nat.mul_le_mono_r _ _ L) in Hz2. lia.
+Qed.
+
+(* The same for the pool: no ratio below (1 + 1/lambda) H_K, with 1 + 1/lambda = (D + L)/L. *)
+Theorem no_policy_beats_harmonic_pool : forall K D L pols p q b,
+  1 <= K -> 0 < D -> 0 < L -> pols <> [] ->
+  (forall pol, In pol pols -> obeys stu_pool K (tau_stu D L) pol [] []) ->
+  p * fact K * L < q * harmonic K K * (D + L) ->
+  exists bs sched c m z,
+    (forall x, In x bs -> x <= K) /\ map fst sched = blocks (tau_stu D L) bs /\
+    run stu_pool K [] sched = Some (c, m, z) /\
+    p * length pols * charged D L m z + b < q * total (fun pol => alg_free stu_pool K D L pol bs) pols.
+Proof.
+  intros K D L pols p q b HK HD HL Hne HO Hpq.
+  assert (2 <= tau_stu D L) as Ht by (unfold tau_stu; pose proof (ceil_div_spec L D HD); nia).
+  pose (opt := fun w => match run stu_pool K [] (early_schedule K (tau_stu D L) w) with
+                        | Some (_, m, z) => charged D L m z | None => 0 end).
+  destruct (harmonic_gap stu_pool K D L pols p q b L D opt) as [bs [R E]]; auto.
+  - unfold per_phase. simpl. lia.
+  - intros w R. unfold opt. destruct (early_cost K (tau_stu D L) D L w HK Ht R) as [c [m [z [-> [_ A]]]]]. exact A.
+  - destruct (early_cost K (tau_stu D L) D L bs HK Ht R) as [c [m [z [E2 [E3 _]]]]].
+    exists bs, (early_schedule K (tau_stu D L) bs), c, m, z.
+    unfold opt in E. rewrite E2 in E. auto.
 Qed.
