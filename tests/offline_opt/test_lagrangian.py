@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from offline_opt.certificate import certify, check_certificate
 from offline_opt.facade import solve
 from offline_opt.soft import lagrangian
 from offline_opt.soft.ascent import Ascent
-from offline_opt.soft.bound import lower_bound
+from offline_opt.soft.bound import cost_grid, lower_bound
 from offline_opt.soft.lagrangian import State, bracket, default_iterations
 from offline_opt.soft.milp import relax
 from offline_opt.soft.occasions import find_occasions, flags_of, schedule_of
@@ -282,6 +283,69 @@ class TestWindows:
         assert found is not None
         assert found[0].tolist() == (occasions.item == 1).tolist()
 
+    @pytest.mark.parametrize("kind", ["soft", "sized"])
+    def test_an_answer_that_breaks_the_rules_is_not_taken(self, kind, monkeypatch):
+        # whatever the solver says: everything is held, everything enters, both, or nothing follows a rule
+        rng = np.random.default_rng(6)
+        overfull = taken = 0
+        for problem in random_problems(kind, 6, 3, LINEAR):
+            trace, capacity, lam, variant = problem
+            occasions = find_occasions(trace, capacity, variant)
+            nobody = np.zeros(len(occasions), np.bool_)
+            windows = Windows(*problem, occasions, ~nobody)
+            for chance in (0.2, 0.5, 1.0):
+
+                def invent(programme, chance=chance, **_):
+                    point = (rng.random(len(programme.objective)) < chance).astype(float)
+                    return SimpleNamespace(point=point)
+
+                monkeypatch.setattr("offline_opt.soft.windows.run_highs", invent)
+                found = windows.solve(nobody, nobody, 0, trace.n_steps, 1, 0.0)
+                if found is None:
+                    overfull += chance == 1.0
+                    continue
+                cost(schedule_of(occasions, trace.n_steps, *found), *problem)
+                taken += 1
+        assert overfull > 10
+        assert taken > 0
+
+    @pytest.mark.parametrize(("size", "capacity"), [(1, 1), (2, 3)])
+    def test_an_answer_that_holds_too_much_is_not_taken(self, size, capacity, monkeypatch):
+        # the solver says that both items are held throughout
+        quality = np.tile([0.5, 1.0], (6, 1))
+        trace = from_arrays(quality, sizes=[size, size])
+        variant = Variant(availability="pool", fill="charged")
+        occasions = find_occasions(trace, capacity, variant)
+        nobody = np.zeros(len(occasions), np.bool_)
+
+        def invent(programme, **_):
+            point = np.zeros(len(programme.objective))
+            point[: 2 * len(nobody)] = np.concatenate([~occasions.first, occasions.first])
+            return SimpleNamespace(point=point)
+
+        monkeypatch.setattr("offline_opt.soft.windows.run_highs", invent)
+        for room in (capacity, 2 * size):
+            windows = Windows(trace, room, Fraction(0), variant, occasions, ~nobody)
+            found = windows.solve(nobody, nobody, 0, 6, 1, 0.0)
+            if found is not None:
+                paid = cost(schedule_of(occasions, 6, *found), trace, room, 0, variant)
+                assert paid.fraction == 1
+            assert (found is None) == (room == capacity)
+
+    def test_what_is_sure_stays(self):
+        # item 0 is held from step 1 to step 5; item 1 would be worth more, but nobody may take its place
+        quality = np.zeros((6, 2))
+        quality[[1, 5], 0], quality[2:5, 1] = 0.5, 1.0
+        trace, variant = from_arrays(quality), Variant(availability="pool", fill="charged")
+        occasions = find_occasions(trace, 1, variant)
+        held = occasions.item == 0
+        entered = held & occasions.first
+        everything = np.ones(len(occasions), np.bool_)
+        free = Windows(trace, 1, Fraction(0), variant, occasions, everything)
+        assert free.solve(held, entered, 0, 6, 100, 0.0) is not None
+        sure = Windows(trace, 1, Fraction(0), variant, occasions, everything, held)
+        assert sure.solve(held, entered, 0, 6, 100, 0.0) is None
+
     def test_cuts_cover_all_steps_and_move(self):
         trace = topics(0)
         occasions = find_occasions(trace, 6)
@@ -316,6 +380,7 @@ class TestStopping:
             assert after[3] >= before[3]
         assert told[-1][0] == float(found.lower_bound)
         assert told[-1][1] == float(found.cost)
+        assert told[-1][2] == pytest.approx(1 - told[-1][0] / told[-1][1])
 
     @pytest.mark.parametrize("calls", [1, 2, 9, 14, 18, 21])
     def test_an_interruption_returns_the_bracket_so_far(self, calls):
@@ -394,6 +459,15 @@ class TestResuming:
         assert longer.cost.fraction < short.cost.fraction
         assert longer.iterations == 340
 
+    def test_a_state_is_worth_its_schedule_and_its_prices(self):
+        short = bracket(*self.problem, iterations=100, rounds=0)
+        fresh = bracket(*self.problem, time_limit=0)
+        again = bracket(*self.problem, time_limit=0, state=short.state)
+        assert again.stop == "time"
+        assert again.iterations == 100
+        assert fresh.lower_bound < short.lower_bound <= again.lower_bound
+        assert again.cost.fraction <= short.cost.fraction < fresh.cost.fraction
+
     def test_an_interrupted_run_goes_on(self, tmp_path):
         def interrupt(low, high, gap, iteration, seconds):
             if iteration >= 100:
@@ -444,6 +518,15 @@ class TestTheFacade:
         answer = solve(topics(12, 200, 40), 4, 1, method="lagrangian", progress=lines.append, time_limit=0)
         assert answer.status.stop == "time"
         assert any("gap" in line for line in lines)
+
+    def test_the_bound_is_a_cost_that_a_schedule_may_have(self):
+        # the LP relaxation lies between two costs
+        trace, capacity, lam, variant = instances.get("lp_gap").problem
+        found = bracket(trace, capacity, lam, variant)
+        grid = cost_grid(trace, capacity, lam, variant)
+        assert found.prices is not None
+        assert lower_bound(trace, capacity, lam, variant, found.prices) % grid != 0
+        assert found.lower_bound % grid == 0
 
     def test_a_gap_below_the_grid_of_costs_is_no_gap(self):
         instance = instances.get("cycle_at_a_price")
