@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from softhit_lab.screen import check_place, console, write_sheet
 from softhit_lab.tables import Sheet
 from theory.claim import Claim, Figure, Refuted, Survived
 from theory.registry import claim as find_claim
-from theory.registry import claims
+from theory.registry import claim_module, claims
 
 __all__ = ["claims_sheet", "explain_claim", "print_claims"]
 
@@ -62,7 +61,7 @@ def explain_claim(name: str, output: Path | None, check: bool, mutants: bool, sl
     """
     claim = find_claim(name)
     screen = console()
-    module = sys.modules[claim.checks[0].run.__module__] if claim.checks else None
+    module = claim_module(name)
     screen.print(f"{claim.id}  {claim.title}  ({claim.status})", style="bold", markup=False)
     for label, text in (
         ("states", claim.statement),
@@ -74,7 +73,7 @@ def explain_claim(name: str, output: Path | None, check: bool, mutants: bool, sl
     ):
         if text:
             screen.print(f"{label:8}{text}", markup=False, soft_wrap=True)
-    if module is not None and module.__doc__:
+    if module.__doc__:
         screen.print("\n" + inspect.cleandoc(module.__doc__) + "\n", markup=False, soft_wrap=True)
     if claim.figure is not None:
         _show_figure(claim, claim.figure, output)

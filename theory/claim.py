@@ -20,6 +20,7 @@ __all__ = [
     "Figure",
     "Mutant",
     "Refuted",
+    "Row",
     "Survived",
     "close",
     "equal",

@@ -6,11 +6,12 @@ import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from softhit.check import unknown
 from theory.claim import Claim
 
-__all__ = ["claim", "claim_ids", "claims", "is_claim_module"]
+__all__ = ["claim", "claim_ids", "claim_module", "claims", "is_claim_module"]
 
 _MODULE = re.compile(r"([a-h])(\d+)_\w+\.py")
 
@@ -38,8 +39,8 @@ def claim_ids() -> list[str]:
     return list(_modules())
 
 
-def claim(name: str) -> Claim:
-    """Return the claim of that id, in either case.
+def claim_module(name: str) -> ModuleType:
+    """Return the module that states the claim of that id, in either case.
 
     Raises
     ------
@@ -49,7 +50,12 @@ def claim(name: str) -> Claim:
     wanted = name.upper()
     if wanted not in _modules():
         raise unknown("claim", name, claim_ids())
-    found: Claim = import_module(f"theory.{_modules()[wanted]}").CLAIM
+    return import_module(f"theory.{_modules()[wanted]}")
+
+
+def claim(name: str) -> Claim:
+    """Return the claim of that id; see `claim_module`."""
+    found: Claim = claim_module(name).CLAIM
     return found
 
 

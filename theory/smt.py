@@ -10,13 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from softhit.errors import InvalidInput, MissingExtra, NotCertified
 from softhit.io import replacing
 from theory.claim import EXTRA, hold
-from theory.registry import claims
+from theory.registry import claim_ids, claim_module
 
 __all__ = ["SOLVERS", "check_folder", "scripts", "unsat", "write_folder"]
 
@@ -73,10 +72,9 @@ def unsat(name: str, script: str) -> None:
 def scripts() -> dict[str, str]:
     """Return all scripts of all claims, by file name: every claim module may define ``SMT``, name -> text."""
     found: dict[str, str] = {}
-    for claim in claims():
-        module = import_module(claim.checks[0].run.__module__) if claim.checks else None
-        for name, script in getattr(module, "SMT", {}).items():
-            found[f"{claim.id}-{name}.smt2"] = script
+    for id_ in claim_ids():
+        for name, script in getattr(claim_module(id_), "SMT", {}).items():
+            found[f"{id_}-{name}.smt2"] = script
     return found
 
 
