@@ -1,0 +1,13 @@
+; a block of the adversary: lambda real, loaded after miss j or never, tau requests
+(set-logic QF_LIRA)
+(declare-const lambda Real)
+(declare-const ceil Int)
+(declare-const j Int)
+(declare-const loads Bool)
+(assert (>= lambda 0.0))
+(assert (and (>= (to_real ceil) lambda) (< (- (to_real ceil) 1.0) lambda)))
+(define-fun tau () Int (+ ceil 1))
+(assert (and (>= j 1) (<= j tau)))
+(define-fun cost () Real (ite loads (+ (to_real j) lambda) (to_real tau)))
+(assert (< cost (+ 1.0 lambda)))
+(check-sat)

@@ -1,0 +1,12 @@
+; x: the policy pays, m: its moves, o: the least of three schedules of sum x + e m + lambda
+(set-logic QF_NRA)
+(declare-const lambda Real)
+(declare-const u Real)
+(declare-const x Real)
+(declare-const m Real)
+(declare-const o Real)
+(assert (and (> lambda 0.0) (>= u 1.0) (>= m 0.0)))
+(assert (>= x (* lambda m)))
+(assert (<= (* 3.0 o) (+ x (* (/ lambda u) m) lambda)))
+(assert (< (* x (+ u 1.0)) (- (* 3.0 u o) (* lambda u))))
+(check-sat)

@@ -1,0 +1,13 @@
+; from D = -lambda to D = lambda the least work rises by lambda or more
+(set-logic QF_LRA)
+(declare-const lambda Real)
+(declare-const a0 Real)
+(declare-const b0 Real)
+(declare-const a1 Real)
+(declare-const b1 Real)
+(assert (> lambda 0.0))
+(assert (= (- a0 b0) (- lambda)))
+(assert (= (- a1 b1) lambda))
+(assert (and (>= a1 a0) (>= b1 b0)))
+(assert (< (- b1 a0) lambda))
+(check-sat)

@@ -1,0 +1,7 @@
+(set-logic QF_NRA)
+(declare-const b Real)
+(assert (and (< 0 b) (<= b 0.5)))
+(declare-const d Real)
+(assert (and (< 0 d) (<= d 1)))
+(assert (< (* 0.25 (- 1 b (* 2 0.25 d 0.5364))) (/ 1 20)))
+(check-sat)

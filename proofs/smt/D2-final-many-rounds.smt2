@@ -1,0 +1,8 @@
+(set-logic QF_NRA)
+(declare-const b Real)
+(assert (and (< 0 b) (<= b 0.5)))
+(declare-const a Real)
+(declare-const c Real)
+(assert (and (< 0 a) (<= a 1) (= (* a c) 1)))
+(assert (< (* (/ a 4) (- 1 b (* 2 (/ a 4) c 0.5364))) (/ a 20)))
+(check-sat)
