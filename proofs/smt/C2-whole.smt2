@@ -1,0 +1,10 @@
+; for whole lambda the bound is K + 1, otherwise below it
+(set-logic QF_NRA)
+(declare-const lambda Real)
+(declare-const c Real)
+(declare-const K Real)
+(declare-const B Real)
+(assert (and (>= lambda 0.0) (>= K 1.0) (<= lambda c) (< (- c 1.0) lambda)))
+(assert (= (* B (+ 1.0 c)) (* (+ K 1.0) (+ 1.0 lambda))))
+(assert (or (> B (+ K 1.0)) (and (= lambda c) (distinct B (+ K 1.0))) (and (< lambda c) (>= B (+ K 1.0)))))
+(check-sat)
