@@ -37,6 +37,41 @@ Proof.
   assert (0 < q * bn) by (apply Z.mul_pos_pos; assumption). nia.
 Qed.
 
+(* Parts of costs instead of whole ones: parts_of r is what replacement r is charged, step by step, and no step
+   is charged more than it costs.                                                                            *)
+Fixpoint add_steps (a b : list Z) : list Z :=
+  match a, b with x :: a', y :: b' => x + y :: add_steps a' b' | _, _ => [] end.
+
+Definition together (n : nat) (parts : list (list Z)) : list Z := fold_right add_steps (repeat 0 n) parts.
+
+Lemma add_steps_sum : forall a b, length a = length b ->
+  length (add_steps a b) = length b /\ Zsum (add_steps a b) = Zsum a + Zsum b.
+Proof.
+  induction a as [|x a IH]; intros [|y b] H; cbn in *; try lia. destruct (IH b ltac:(lia)). lia.
+Qed.
+
+Lemma together_sum : forall n parts, Forall (fun l => length l = n) parts ->
+  length (together n parts) = n /\ Zsum (together n parts) = Zsum (map Zsum parts).
+Proof.
+  intros n parts F. induction F as [|l parts H F [IL IS]]; cbn [together fold_right map Zsum].
+  - split; [apply repeat_length|]. clear. induction n; cbn; lia.
+  - fold (together n parts). destruct (add_steps_sum l (together n parts)) as [A B]; lia.
+Qed.
+
+Theorem disjoint_parts : forall p q bn bd costs parts, 0 < q -> 0 < bn ->
+  Forall (fun l => length l = length costs) parts ->
+  Forall2 Z.le (together (length costs) parts) costs ->
+  Forall (fun l => p * bd <= q * bn * Zsum l) parts ->
+  p * bd * Z.of_nat (length parts) <= q * bn * Zsum costs.
+Proof.
+  intros p q bn bd costs parts Hq Hb L C E. destruct (together_sum _ _ L) as [_ S].
+  assert (A : Zsum (together (length costs) parts) <= Zsum costs).
+  { clear S E L. induction C; cbn [Zsum]; lia. }
+  assert (B : p * bd * Z.of_nat (length parts) <= q * bn * Zsum (map Zsum parts)).
+  { clear C L S A. induction E; cbn [length map Zsum]; [lia|]. rewrite Nat2Z.inj_succ. lia. }
+  assert (0 < q * bn) by (apply Z.mul_pos_pos; assumption). nia.
+Qed.
+
 (* ---- 2. The ledger: counters per item, one step after the other --------------------------------------- *)
 
 (* One step: its cost, the counters that it credits, counters that are set to zero for no payment (an item
@@ -489,6 +524,7 @@ Example update_then_serve_breaks_it :
 Proof. vm_compute. repeat split; reflexivity. Qed.
 
 Print Assumptions disjoint_charges.
+Print Assumptions disjoint_parts.
 Print Assumptions self_financing_most.
 Print Assumptions self_financing.
 Print Assumptions self_financing_beta.
