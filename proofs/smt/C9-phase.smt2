@@ -1,0 +1,22 @@
+; C9, a step of a phase. since: the policy's step costs in it so far; has: what the schedule has
+; paid in it; stale: its content is no fresher than the policy's, so it did not refresh in this phase
+(set-logic QF_LRA)
+(declare-const lambda Real)
+(declare-const since Real)
+(declare-const has Real)
+(declare-const a Real)
+(declare-const b Real)
+(declare-const stale Bool)
+(declare-const refreshes Bool)
+(assert (> lambda 0.0))
+(assert (and (>= since 0.0) (< since lambda)))
+(assert (and (<= 0.0 a) (<= a 1.0) (<= 0.0 b) (<= b 1.0)))
+(assert (=> stale (<= a b)))
+(assert (ite stale (<= since has) (>= has lambda)))
+(define-fun ends () Bool (>= (+ since a) lambda))
+(define-fun pays () Real (+ has b (ite refreshes lambda 0.0)))
+(define-fun good () Bool (ite ends
+  (and (<= (+ since a lambda) (+ (* 2.0 lambda) 1.0)) (>= (+ has b) lambda))
+  (ite (and stale (not refreshes)) (<= (+ since a) pays) (>= pays lambda))))
+(assert (not good))
+(check-sat)

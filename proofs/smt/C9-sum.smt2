@@ -1,0 +1,11 @@
+; C9: p phases of at most 2 lambda + 1 against at least lambda, and less than lambda at the end
+(set-logic QF_NRA)
+(declare-const lambda Real)
+(declare-const p Real)
+(declare-const alg Real)
+(declare-const opt Real)
+(assert (and (> lambda 0.0) (>= p 0.0)))
+(assert (<= alg (+ (* p (+ (* 2.0 lambda) 1.0)) lambda)))
+(assert (>= opt (* p lambda)))
+(assert (> (* lambda alg) (+ (* (+ (* 2.0 lambda) 1.0) opt) (* lambda lambda))))
+(check-sat)
