@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "draw", "panels", "save", "styles"]
+__all__ = ["GREY", "OTHERS", "SETTINGS", "Drawing", "draw", "log_axis", "panels", "save", "styles"]
 
 Row = Mapping[str, Any]
 
 WIDTH = 8.4
 DPI = 110
-_SETTINGS: dict[Any, Any] = {
+SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "axes.grid.which": "major",
     "axes.spines.right": False,
@@ -60,11 +60,11 @@ _KNOWN = {
     "arc": ("#E69F00", "P"),
     "never": ("#000000", "X"),
 }
-_OTHERS = "others (see csv)"
+OTHERS = "others (see csv)"
 _SPARE_COLOURS = ("#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#000000", "#0072B2", "#009E73", "#D55E00")
 _SPARE_MARKERS = ("P", "v", "D", "X", "<", ">", "p", "*", "h", "d", "8")
 _MOST_COLOURS = 8
-_GREY = "#9A9A9A"
+GREY = "#9A9A9A"
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ def styles(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
     result: dict[str, dict[str, Any]] = {}
     many = len(policies) > _MOST_COLOURS
     taken = {_KNOWN[p][0] for p in policies if p in _KNOWN}
-    free = [c for c in _SPARE_COLOURS if c not in taken] or [_GREY]
+    free = [c for c in _SPARE_COLOURS if c not in taken] or [GREY]
     others = 0
     for name in policies:
         if name in _KNOWN:
             colour, marker = _KNOWN[name]
             result[name] = {"color": colour, "marker": marker, "zorder": 3}
         elif many:
-            result[name] = {"color": _GREY, "marker": "", "linewidth": 0.8, "zorder": 2}
+            result[name] = {"color": GREY, "marker": "", "linewidth": 0.8, "zorder": 2}
         else:
             marker = _SPARE_MARKERS[others % len(_SPARE_MARKERS)]
             result[name] = {"color": free[others % len(free)], "marker": marker, "zorder": 2}
@@ -129,7 +129,7 @@ def _alike(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[str]]:
 
 def _names(members: Sequence[str], style: Mapping[str, Any]) -> str:
     """Name a line in the legend: one policy to a row; thin grey lines share one entry."""
-    return _OTHERS if style["color"] == _GREY else " =\n".join(members)
+    return OTHERS if style["color"] == GREY else " =\n".join(members)
 
 
 def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[str, Any], name: str) -> None:
@@ -145,7 +145,7 @@ def _line(axes: Axes, rows: Sequence[Row], x: str, measure: str, style: Mapping[
         at, top = [r[x] for r in shown], [r[high] for r in shown]
         axes.plot(at, top, label=name, markeredgewidth=0, **style)
     exact = [r for r in shown if r[f"{measure}_t_low"] is not None]
-    if exact and style["color"] != _GREY:
+    if exact and style["color"] != GREY:
         below = [max(0.0, r[high] - max(r[f"{measure}_t_low"], 1e-9)) for r in exact]
         above = [max(0.0, r[f"{measure}_t_high"] - r[high]) for r in exact]
         look: dict[str, Any] = {"fmt": "none", "elinewidth": 1, "capsize": 1.5, "alpha": 0.8}
@@ -219,13 +219,14 @@ def _log_log(axes: Axes, x_values: Sequence[float], y: bool = True) -> None:
     ticks = [x for x in x_values if x > 0]
     if ticks:
         axes.set_xscale("log")
-        _log_axis(axes.xaxis, ticks)
+        log_axis(axes.xaxis, ticks)
     if y and any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.get_lines()):
         axes.set_yscale("log")
-        _log_axis(axes.yaxis)
+        log_axis(axes.yaxis)
 
 
-def _log_axis(axis: Any, ticks: Sequence[float] | None = None, narrow: bool = False) -> None:
+def log_axis(axis: Any, ticks: Sequence[float] | None = None, narrow: bool = False) -> None:
+    """Mark a logarithmic axis with plain numbers, the given ones or as many as fit."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
@@ -260,7 +261,7 @@ def _finish(figure: Figure, rows: Sequence[Row], measures: Sequence[str], *more:
             assert isinstance(handle, Line2D)
             height = float(np.asarray(handle.get_ydata())[-1])
             entries.setdefault(name, (height, handle))
-    order = sorted(entries, key=lambda name: (name == _OTHERS, -entries[name][0], name))
+    order = sorted(entries, key=lambda name: (name == OTHERS, -entries[name][0], name))
     if order:
         figure.legend([entries[n][1] for n in order], order, loc="outside right upper")
     notes = [_facts(rows, *more)]
@@ -335,7 +336,7 @@ def _against_t(rows: Sequence[Row]) -> Figure:
             mine = [r for r in here if r["policy"] == policy]
             _line(axes, mine, "n_steps", "ratio", style[policy], _names(members, style[policy]))
             slopes = [r for r in mine if r["slope_high"] is not None]
-            if style[policy]["color"] == _GREY:
+            if style[policy]["color"] == GREY:
                 continue
             thin = {"linestyle": ":", "linewidth": 1, "color": style[policy]["color"], "alpha": 0.8}
             axes.plot([r["n_steps"] for r in slopes], [r["slope_high"] for r in slopes], **thin)
@@ -422,7 +423,7 @@ def _by_policy(rows: Sequence[Row]) -> Figure:
         known = [r[f"{measure}_high"] for r in ordered if r[f"{measure}_high"] is not None]
         if known and max(known) > 5:
             axes.set_xscale("log")
-            _log_axis(axes.xaxis, narrow=True)
+            log_axis(axes.xaxis, narrow=True)
     first = rows[0]
     where = (
         f"K = {first['capacity']}",
@@ -458,7 +459,7 @@ def draw(rows: Sequence[Row]) -> list[Drawing]:
     def add(name: str, shown: Sequence[Row], build: Callable[[Sequence[Row]], Figure], *columns: str) -> None:
         drawings.append(Drawing(_slug(name), build(shown), list(shown), [*_SHOWN, *columns]))
 
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(SETTINGS):
         for where in dict.fromkeys(label(row) for row in rows):
             mine = [row for row in rows if label(row) == where]
             source = Path(where).stem if mine[0]["file"] else where
@@ -492,7 +493,7 @@ def save(drawing: Drawing, folder: Path, command: str, formats: Sequence[str] = 
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(SETTINGS):
         for kind in formats:
             content = io.BytesIO()
             metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
