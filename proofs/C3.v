@@ -238,3 +238,106 @@ Proof.
   destruct (optimum_is_below L l states ltac:(lia) Len) as [_ B].
   apply (Zmult_le_compat_l _ _ (3 * L + U)) in B; lia.
 Qed.
+
+(* ---- No deterministic policy has less than 3, update_then_serve ---- *)
+
+(* A policy: from the steps so far, the present one first, to its state. The adversary charges 1 to the state in which
+   the policy stands before the step. *)
+Definition task (s : bool) : step := if s then (1, 0) else (0, 1).
+
+Fixpoint cruel (pol : list step -> bool) (h : list step) (s : bool) (n : nat) : list step :=
+  match n with
+  | O => []
+  | S n' => task s :: cruel pol (task s :: h) (pol (task s :: h)) n'
+  end.
+
+Fixpoint chosen (pol : list step -> bool) (h l : list step) : list bool :=
+  match l with [] => [] | r :: l' => pol (r :: h) :: chosen pol (r :: h) l' end.
+
+(* Where the policy stood not, before each step; and how often it moved. *)
+Fixpoint elsewhere (s : bool) (states : list bool) : list bool :=
+  match states with [] => [] | s' :: r => negb s :: elsewhere s' r end.
+
+Fixpoint moves (s : bool) (states : list bool) : Z :=
+  match states with [] => 0 | s' :: r => (if Bool.eqb s s' then 0 else 1) + moves s' r end.
+
+Lemma elsewhere_length : forall states s, length (elsewhere s states) = length states.
+Proof. induction states as [| s' r IH]; intros s; [ reflexivity | simpl; now rewrite IH ]. Qed.
+
+Lemma chosen_length : forall pol l h, length (chosen pol h l) = length l.
+Proof. induction l as [| r l IH]; intros h; [ reflexivity | simpl; now rewrite IH ]. Qed.
+
+Lemma cruel_facts : forall L pol n h s, 0 < L ->
+  let l := cruel pol h s n in
+  let states := chosen pol h l in
+  length l = n /\ nonneg l /\ 0 <= moves s states <= Z.of_nat n /\
+  cost_uts L s l states = Z.of_nat n - moves s states + L * moves s states /\
+  cost_uts L true l (repeat true n) + cost_uts L false l (repeat false n) = Z.of_nat n /\
+  cost_uts L (negb s) l (elsewhere s states) <= L * moves s states /\
+  (forall s0, cost_uts L s0 l (elsewhere s states) <= switch L s0 (negb s) + L * moves s states).
+Proof.
+  intros L pol n; induction n as [| n IH]; intros h s HL.
+  - simpl. split; [ reflexivity |]. split; [ intros r [] |]. do 4 (split; [ lia |]).
+    intros s0. unfold switch. destruct (Bool.eqb s0 (negb s)); lia.
+  - destruct (IH (task s :: h) (pol (task s :: h)) HL) as [Len [N [M [A [St [E1 E2]]]]]].
+    set (s' := pol (task s :: h)) in *. cbn [cruel chosen elsewhere moves repeat cost_uts length].
+    fold s'. set (l := cruel pol (task s :: h) s' n) in *. set (states := chosen pol (task s :: h) l) in *.
+    assert (Zn : Z.of_nat (S n) = Z.of_nat n + 1) by lia. rewrite Zn.
+    specialize (E2 (negb s)).
+    assert (X : cost_uts L (negb s) l (elsewhere s' states) <= L * ((if Bool.eqb s s' then 0 else 1) + moves s' states)).
+    { eapply Z.le_trans; [ exact E2 |]. unfold switch. destruct s, s'; cbn [Bool.eqb negb]; lia. }
+    split; [ now rewrite Len |]. split.
+    { intros r [<- | H]; [ destruct s; simpl; lia | now apply N ]. }
+    split; [ destruct (Bool.eqb s s'); lia |]. split.
+    { rewrite A. unfold switch, at_, task. destruct s, s'; cbn [Bool.eqb fst snd]; lia. }
+    split.
+    { replace (switch L true true) with 0 by reflexivity. replace (switch L false false) with 0 by reflexivity.
+      unfold at_, task. destruct s; cbn [fst snd]; lia. }
+    split.
+    + unfold switch at 1, at_, task. destruct s; cbn [Bool.eqb negb fst snd] in *; lia.
+    + intros s0. unfold at_, task. destruct s; cbn [negb fst snd] in *; lia.
+Qed.
+
+(* The three schedules of the proof pay together what the policy pays, plus 1 a move, plus 2 L. *)
+Theorem cruel_adversary : forall L pol n, 0 < L ->
+  let l := cruel pol [] true n in
+  let alg := cost_uts L true l (chosen pol [] l) in
+  length l = n /\ nonneg l /\ Z.of_nat n <= alg /\ 3 * L * optimum L l <= (L + 1) * alg + 2 * L * L.
+Proof.
+  intros L pol n HL l alg. destruct (cruel_facts L pol n [] true HL) as [Len [N [M [A [St [_ E2]]]]]].
+  fold l in Len, N, M, A, St, E2. fold alg in A. set (m := moves true (chosen pol [] l)) in *.
+  specialize (E2 true). unfold switch in E2. simpl negb in E2. simpl Bool.eqb in E2. cbv iota in E2.
+  assert (optimum L l <= cost_uts L true l (repeat true n)) as O1
+    by (apply optimum_is_below; [ lia | now rewrite repeat_length ]).
+  assert (optimum L l <= L + cost_uts L false l (repeat false n)) as O2.
+  { pose proof (triangle L true false l (repeat false n) ltac:(lia)) as T. unfold switch in T. simpl Bool.eqb in T.
+    cbv iota in T. eapply Z.le_trans; [| exact T ]. apply optimum_is_below; [ lia | now rewrite repeat_length ]. }
+  assert (optimum L l <= cost_uts L true l (elsewhere true (chosen pol [] l))) as O3.
+  { apply optimum_is_below; [ lia |]. now rewrite elsewhere_length, chosen_length. }
+  assert (0 <= (L - 1) * m) as Pos by (apply Z.mul_nonneg_nonneg; lia).
+  assert (3 * optimum L l <= alg + m + 2 * L) as Three by lia.
+  assert (L * m <= alg) as Moves by lia.
+  split; [ assumption |]. split; [ assumption |]. split; [ lia |].
+  apply (Zmult_le_compat_l _ _ L) in Three; lia.
+Qed.
+
+(* For p/q < 3 and a price L that is large in units of the steps: no deterministic policy, no constant b. *)
+Theorem three_is_best : forall p q b, 0 <= p -> 0 <= b -> p < 3 * q ->
+  exists L, 0 < L /\ forall pol, exists l, nonneg l /\
+    p * optimum L l + b < q * cost_uts L true l (chosen pol [] l).
+Proof.
+  intros p q b Hp Hb Hpq. exists (p + 1). split; [ lia |]. intros pol.
+  set (L := p + 1). set (n := Z.to_nat (2 * p * L * L + 3 * L * b + 1)).
+  assert (0 <= 2 * p * L * L) as Z1 by (unfold L; repeat apply Z.mul_nonneg_nonneg; lia).
+  assert (0 <= 3 * L * b) as Z2 by (unfold L; repeat apply Z.mul_nonneg_nonneg; lia).
+  assert (0 < L) as HL by (unfold L; lia).
+  destruct (cruel_adversary L pol n HL) as [_ [N [Big Three]]].
+  set (l := cruel pol [] true n) in *. set (alg := cost_uts L true l (chosen pol [] l)) in *.
+  exists l. split; [ assumption |].
+  assert (2 * p * L * L + 3 * L * b + 1 <= alg) as Big2 by (unfold n in Big; lia).
+  apply (Zmult_le_compat_l _ _ p) in Three; [| assumption ].
+  assert (p * (L + 1) + 1 <= 3 * L * q) as G.
+  { assert (L * (p + 1) <= L * (3 * q)) as G1 by (apply Zmult_le_compat_l; lia). unfold L in *. lia. }
+  assert ((p * (L + 1) + 1) * alg <= 3 * L * q * alg) as G2 by (apply Zmult_le_compat_r; lia).
+  apply (Z.mul_lt_mono_pos_l (3 * L)); [ lia |]. lia.
+Qed.

@@ -297,6 +297,24 @@ def banks() -> Iterator[Case]:
         yield Case(f"bank {n}", "[" + "; ".join(calls) + "]", equals(want))
 
 
+def cruelty() -> Iterator[Case]:
+    """The opponent that charges the policy's state, against policies that move every k-th step."""
+    for k, move in product((1, 2, 5), (1, 4)):
+        state, steps, paid = 0, [], 0
+        for t in range(1, 13):
+            steps.append((1, 0) if state == 0 else (0, 1))
+            after = t // k % 2
+            paid += move * (after != state) + steps[-1][after]
+            state = after
+        term = f"(C3.cruel (fun h => Nat.even (length h / {k})) [] true 12)"
+        yield Case(
+            f"cruel {k} {move}",
+            f"({term}, C3.cost_uts {move} true {term} "
+            f"(C3.chosen (fun h => Nat.even (length h / {k})) [] {term}))",
+            equals((steps, paid)),
+        )
+
+
 def refresh(costs: list[list[int]], price: int, choices: list[bool] | None) -> int:
     """Play the refresh model: costs[t][u] at step t for content of step u; None: the policy's choices."""
     total = since = last = 0
@@ -326,7 +344,9 @@ def refreshes() -> Iterator[Case]:
 
 
 CASES = [
-    case for cases in (schedules, phases, early, harmonics, policies, banks, refreshes) for case in cases()
+    case
+    for cases in (schedules, phases, early, harmonics, policies, banks, cruelty, refreshes)
+    for case in cases()
 ]
 
 
