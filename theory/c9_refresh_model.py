@@ -214,8 +214,8 @@ def tight(most: Factor = factor, hard: Factor = hard_factor, eps: Fraction = Fra
 
 def _phase(most: str, fresher: str = "(<= a b)") -> str:
     """Return the script of one step of the phase argument, negated."""
-    return f"""; C9, a step of a phase. since: the policy's step costs in it so far; has: what the schedule has
-; paid in it; stale: its content is no fresher than the policy's, so it did not refresh in this phase
+    return f"""; C9, a step of a phase. since: the policy's step costs in it so far; has: what the schedule
+; has paid in it; stale: its content is no fresher than the policy's, so it did not refresh in this phase
 (set-logic QF_LRA)
 (declare-const lambda Real)
 (declare-const since Real)

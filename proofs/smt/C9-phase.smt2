@@ -1,5 +1,5 @@
-; C9, a step of a phase. since: the policy's step costs in it so far; has: what the schedule has
-; paid in it; stale: its content is no fresher than the policy's, so it did not refresh in this phase
+; C9, a step of a phase. since: the policy's step costs in it so far; has: what the schedule
+; has paid in it; stale: its content is no fresher than the policy's, so it did not refresh in this phase
 (set-logic QF_LRA)
 (declare-const lambda Real)
 (declare-const since Real)
