@@ -59,9 +59,9 @@ __all__ = [
     "translate",
 ]
 
-# State of an event: held into it, held out of it, may enter, may leave.
+# State of an event: held into it, held out of it, may enter, may leave; all bits of a state.
 IN, OUT, ENTER, LEAVE = 1, 2, 4, 8
-ALL = IN | OUT | ENTER | LEAVE
+ALL = 255
 
 # Bounds on label sizes; intermediate values are sums of at most four labels.
 MAX_LABEL_32 = (1 << 30) - 1
