@@ -1,0 +1,12 @@
+; C7: for any eps > 0 the ratio is within eps of 1 iff the excess is within (* eps O) of 0
+(set-logic QF_NRA)
+(declare-const A Real)
+(declare-const O Real)
+(declare-const eps Real)
+(declare-const ratio Real)
+(assert (and (> O 0.0) (>= A 0.0) (> eps 0.0)))
+(assert (= (* ratio O) A))
+(define-fun near () Bool (and (< (- ratio 1.0) eps) (< (- 1.0 ratio) eps)))
+(define-fun small () Bool (and (< (- A O) (* eps O)) (< (- O A) (* eps O))))
+(assert (distinct near small))
+(check-sat)
