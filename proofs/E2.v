@@ -5,16 +5,18 @@
 
    What mirrors what:
      whole, slots, serves, units    checker.py _bound
-     gain                           _bound: reward, gain (only entries of positive weight)
+     reward, gain, share_up         _bound: reward, gain (only entries of positive weight); _share_up
      events                         _chances: where an item may enter, boundary by boundary
      legs                           _bound: stay, come (prices summed from entry to entry, latest chance)
      matrix, mul, pairs, heaviest   _heaviest: the (max, +) matrices and their product in pairs
+     keeps, kept, ceiling           _bound: kept, ceiling; _utilities of what is reachable
      check_grid, rounded            _check_grid and the last line of _bound
-   Covered: both orders, stream and pool, free and charged fill, sizes, weights, best and mean_topk, with and
-   without a score. Differences: `None` where Python has the number `never`; lists over all steps instead of
-   arrays over the nonzero ones; integers without bounds; 1/(full mult) is the unit of all prices (Python's
-   1/scale, with mult = scale // full), and lambda = p/q.
-   Not covered: the aggregator coverage with its credits, and the reading of files.                          *)
+   Covered: both orders, stream and pool, free and charged fill, sizes, weights, all three aggregators, with
+   and without a score. Differences: `None` where Python has the number `never`; lists over all steps instead
+   of arrays over the nonzero ones; integers without bounds; 1/(full mult) is the unit of all prices (Python's
+   1/scale, with mult = scale // full), and lambda = p/q; a certificate of coverage without credits is one with
+   all credits w_t.
+   Not covered: the reading of files.                                                                        *)
 
 From Coq Require Import List ZArith Lia Bool Arith Permutation.
 Require Import Model.
@@ -23,12 +25,21 @@ Open Scope Z_scope.
 
 (* ---- prices and what an item can earn ------------------------------------------------------------------ *)
 
-Record tag := Tag { slot : Z; serve : Z }.
+(* credit: what an item is paid per 1.0 of quality in coverage; the rest of the weight stays with the step. *)
+Record tag := Tag { slot : Z; serve : Z; credit : Z }.
 
-Definition gain (mult : Z) (x : query) (p : tag) (i : nat) : option Z :=
+(* checker.py _share_up: ceil(amount part / unit). *)
+Definition share_up (amount part unit : Z) : Z := - ((- (amount * part)) / unit).
+
+Definition most (s : setting) (mult : Z) (x : query) : Z := weight x * (full s * mult).
+
+Definition reward (s : setting) (mult : Z) (x : query) (p : tag) (e : entry) : Z :=
+  if covers s then share_up (credit p) (quality e) (full s) else weight x * (quality e * mult).
+
+Definition gain (s : setting) (mult : Z) (x : query) (p : tag) (i : nat) : option Z :=
   if 0 <? weight x
   then match find (fun e => Nat.eqb (item e) i) (row x) with
-       | Some e => Some (Z.max 0 (weight x * (quality e * mult) - serve p))
+       | Some e => Some (Z.max 0 (reward s mult x p e - serve p))
        | None => None
        end
   else None.
@@ -42,7 +53,7 @@ Fixpoint events (s : setting) (mult : Z) (i : nat) (ready : bool) (tr : list que
   : list event :=
   match tr, ps with
   | x :: tr', p :: ps' =>
-      Event (if serves_first s then ready else may_enter s x i) (size s i * slot p) (gain mult x p i)
+      Event (if serves_first s then ready else may_enter s x i) (size s i * slot p) (gain s mult x p i)
       :: events s mult i (may_enter s x i) tr' ps'
   | _, _ => []
   end.
@@ -114,6 +125,31 @@ Definition heaviest (fee : Z) (l : list event) : Z :=
   | None => 0
   end.
 
+(* ---- what a step keeps, for coverage: checker.py _bound, kept ------------------------------------------- *)
+
+Fixpoint place_down (x : Z) (l : list Z) : list Z :=
+  match l with [] => [x] | y :: l' => if y <=? x then x :: l else y :: place_down x l' end.
+Definition descending (l : list Z) : list Z := fold_right place_down [] l.
+
+(* past: the steps whose arrivals may be held by now. *)
+Definition reachable (s : setting) (past : list query) (i : nat) : bool :=
+  negb (capacity s <? size s i) && existsb (fun y => may_enter s y i) past.
+
+(* The coverage of the k best of them. *)
+Definition ceiling (s : setting) (past : list query) (x : query) : Z :=
+  coverage (full s)
+    (firstn (top_k s) (descending (map quality (filter (fun e => reachable s past (item e)) (row x))))).
+
+Definition keeps (s : setting) (mult : Z) (past : list query) (x : query) (p : tag) : Z :=
+  if covers s then share_up (most s mult x - credit p) (ceiling s past x) (full s) else 0.
+
+Fixpoint kept (s : setting) (mult : Z) (past : list query) (tr : list query) (ps : list tag) : Z :=
+  match tr, ps with
+  | x :: tr', p :: ps' =>
+      keeps s mult (if serves_first s then past else x :: past) x p + kept s mult (x :: past) tr' ps'
+  | _, _ => 0
+  end.
+
 (* ---- the bound ------------------------------------------------------------------------------------------ *)
 
 Definition value (s : setting) (mult entry : Z) (tr : list query) (ps : list tag) (i : nat) : Z :=
@@ -124,7 +160,7 @@ Definition bound (s : setting) (mult entry : Z) (ps : list tag) (tr : list query
   let whole := Zsum (map weight tr) * (full s * mult) in
   let serves := Zsum (map serve ps) in
   let slots := Zsum (map slot ps) in
-  let units := whole - Z.of_nat (top_k s) * serves - capacity s * slots
+  let units := whole - kept s mult [] tr ps - Z.of_nat (top_k s) * serves - capacity s * slots
                - Zsum (map (value s mult entry tr ps) (seq 0 (n_items s))) in
   if free_fill s then units - capacity s * entry else units.
 
@@ -258,11 +294,11 @@ Qed.
 
 Definition count (i : nat) (l : list nat) : Z := Zsum (map (fun x => if Nat.eqb i x then 1 else 0) l).
 
-Definition worth (mult : Z) (x : query) (p : tag) (i : nat) : Z :=
-  match gain mult x p i with Some g => g | None => 0 end.
+Definition worth (s : setting) (mult : Z) (x : query) (p : tag) (i : nat) : Z :=
+  match gain s mult x p i with Some g => g | None => 0 end.
 
 Definition at_step (s : setting) (mult : Z) (x : query) (p : tag) (cache : list nat) (i : nat) : Z :=
-  if mem i cache then worth mult x p i - size s i * slot p else 0.
+  if mem i cache then worth s mult x p i - size s i * slot p else 0.
 
 Fixpoint earned (s : setting) (mult entry : Z) (i : nat) (cache : list nat)
   (tr : list query) (ps : list tag) (sch : list change) : Z :=
@@ -279,7 +315,7 @@ Fixpoint earned (s : setting) (mult entry : Z) (i : nat) (cache : list nat)
 
 Definition proper (ps : list tag) : Prop := Forall (fun p => 0 <= slot p /\ 0 <= serve p) ps.
 
-Lemma worth_nonneg : forall mult x p i, 0 <= worth mult x p i.
+Lemma worth_nonneg : forall s mult x p i, 0 <= worth s mult x p i.
 Proof.
   intros. unfold worth, gain. destruct (0 <? weight x); [|lia].
   destruct (find _ (row x)); lia.
@@ -368,17 +404,17 @@ Proof.
     pose proof (size_nonneg s i V) as Sz. pose proof (count_nonneg i (enters c)) as Cn.
     set (fee := size s i * entry) in *. assert (Hf : 0 <= fee) by (unfold fee; nia).
     assert (Hh : 0 <= size s i * slot p) by nia.
-    assert (Hg : forall g, gain mult x p i = Some g -> 0 <= g).
-    { intros g G. pose proof (worth_nonneg mult x p i) as W. unfold worth in W. now rewrite G in W. }
+    assert (Hg : forall g, gain s mult x p i = Some g -> 0 <= g).
+    { intros g G. pose proof (worth_nonneg s mult x p i) as W. unfold worth in W. now rewrite G in W. }
     pose proof (update_new _ _ _ _ _ i U) as New. unfold at_step, worth.
     assert (Fc : 0 <= fee * count i (enters c)) by nia.
-    set (e := Event (if serves_first s then ready else may_enter s x i) (size s i * slot p) (gain mult x p i)).
+    set (e := Event (if serves_first s then ready else may_enter s x i) (size s i * slot p) (gain s mult x p i)).
     destruct (serves_first s) eqn:SF.
     + (* served by the cache before the update *)
       pose proof (advance_step fee e out now (mem i cache) v Hf Hh Hg T Hv B) as A.
       destruct (advance fee (out, now) e) as [out' now'] eqn:Ad. cbn [e hold earns] in A.
       destruct A as (T' & V' & B').
-      set (w := v + (if mem i cache then match gain mult x p i with Some g => g | None => 0 end
+      set (w := v + (if mem i cache then match gain s mult x p i with Some g => g | None => 0 end
                      - size s i * slot p else 0)) in *.
       specialize (IH ps sch held (may_enter s x i) out' now' (w - fee * count i (enters c)) m' z' last'
                     V He P' L R' T' ltac:(lia)).
@@ -400,7 +436,7 @@ Proof.
       destruct (advance fee (out, now) e) as [out' now'] eqn:Ad. cbn [e hold earns] in A.
       destruct A as (T' & V' & B').
       set (w := v - fee * count i (enters c)
-                + (if mem i held then match gain mult x p i with Some g => g | None => 0 end
+                + (if mem i held then match gain s mult x p i with Some g => g | None => 0 end
                    - size s i * slot p else 0)) in *.
       specialize (IH ps sch held (may_enter s x i) out' now' w m' z' last' V He P' L R' T' V').
       cbn [andb] in IH. rewrite omax_none in IH. fold fee in IH.
@@ -513,40 +549,263 @@ Proof.
   - now apply IH.
 Qed.
 
+(* ---- coverage: at most the sum of the qualities, and at most that of the k best -------------------------- *)
+
+Lemma lost_cons : forall u x l, lost u (x :: l) = (u - x) * lost u l.
+Proof. reflexivity. Qed.
+
+Lemma lost_perm : forall u a b, Permutation a b -> lost u a = lost u b.
+Proof.
+  intros u a b P. induction P as [|x a b P IH|x y a|a b c P IH Q IH']; rewrite ?lost_cons.
+  - reflexivity.
+  - now rewrite IH.
+  - ring.
+  - now rewrite IH.
+Qed.
+
+Definition fair (u : Z) (l : list Z) : Prop := Forall (fun x => 0 <= x <= u) l.
+
+Lemma pow_next : forall (u : Z) (l : list Z) (x : Z), u ^ Z.of_nat (length (x :: l)) = u * u ^ Z.of_nat (length l).
+Proof. intros. cbn [length]. rewrite Nat2Z.inj_succ, Z.pow_succ_r by lia. reflexivity. Qed.
+
+Lemma lost_sum : forall u l, 0 < u -> fair u l ->
+  (u - Zsum l) * u ^ Z.of_nat (length l) <= u * lost u l.
+Proof.
+  intros u l U F. induction F as [|x l H F IH]; [cbn; lia|].
+  rewrite pow_next, lost_cons. cbn [Zsum]. pose proof (lost_bounds u l F) as B.
+  set (n := u ^ Z.of_nat (length l)) in *. set (a := lost u l) in *. set (t := Zsum l) in *. clearbody n a t.
+  assert (u * ((u - t) * n) <= u * (u * a)) by (apply Z.mul_le_mono_nonneg_l; lia).
+  assert (x * u * a <= x * u * n) by (apply Z.mul_le_mono_nonneg_l; [apply Z.mul_nonneg_nonneg|]; lia).
+  lia.
+Qed.
+
+Lemma coverage_sum : forall u l, 0 < u -> fair u l -> coverage u l <= Zsum l.
+Proof.
+  intros u l U F. destruct l as [|x l]; [cbn; lia|]. pose proof (lost_sum u _ U F) as L.
+  rewrite pow_next in L. unfold coverage.
+  assert (P : 0 < u ^ Z.of_nat (length l)) by (apply Z.pow_pos_nonneg; lia).
+  set (n := u ^ Z.of_nat (length l)) in *. set (a := lost u (x :: l)) in *. set (t := Zsum (x :: l)) in *.
+  assert (- a / n <= t - u); [|lia]. apply Z.div_le_upper_bound; [assumption|].
+  assert (u * ((u - t) * n) <= u * a) by lia. nia.
+Qed.
+
+(* Comparing two coverages is comparing the products, each over its own power of the unit. *)
+Lemma coverage_le : forall u a b, 0 < u -> fair u a -> fair u b ->
+  lost u b * u ^ Z.of_nat (length a) <= lost u a * u ^ Z.of_nat (length b) -> coverage u a <= coverage u b.
+Proof.
+  intros u a b U Fa Fb H. pose proof (coverage_bounds u b ltac:(lia) Fb) as Cb.
+  destruct a as [|x a]; [cbn; lia|]. rewrite pow_next in H. unfold coverage at 1.
+  assert (Pa : 0 < u ^ Z.of_nat (length a)) by (apply Z.pow_pos_nonneg; lia).
+  set (n := u ^ Z.of_nat (length a)) in *. set (la := lost u (x :: a)) in *.
+  destruct b as [|y b].
+  - cbn [coverage]. change (lost u []) with 1 in H. cbn [length] in H. change (Z.of_nat 0) with 0 in H.
+    rewrite Z.pow_0_r in H. assert (- la / n <= - u); [|lia]. apply Z.div_le_upper_bound; [assumption|]. lia.
+  - rewrite pow_next in H. unfold coverage.
+    assert (Pb : 0 < u ^ Z.of_nat (length b)) by (apply Z.pow_pos_nonneg; lia).
+    set (m := u ^ Z.of_nat (length b)) in *. set (lb := lost u (y :: b)) in *. clearbody n m la lb.
+    assert (H' : lb * n <= la * m) by nia.
+    assert (- la / n <= - lb / m); [|lia]. apply Z.div_le_lower_bound; [assumption|].
+    pose proof (Z.mul_div_le (- la) n Pa) as D. set (d := - la / n) in *. clearbody d. nia.
+Qed.
+
+Inductive downwards : list Z -> Prop :=
+| down_nil : downwards []
+| down_cons : forall x l, (forall y, In y l -> y <= x) -> downwards l -> downwards (x :: l).
+
+Lemma place_down_perm : forall x l, Permutation (place_down x l) (x :: l).
+Proof.
+  induction l as [|y l IH]; cbn; [reflexivity|]. destruct (y <=? x); [reflexivity|].
+  rewrite IH. apply perm_swap.
+Qed.
+
+Lemma place_down_sorted : forall x l, downwards l -> downwards (place_down x l).
+Proof.
+  intros x l D. induction D as [|y l H D IH]; cbn [place_down].
+  - constructor; [easy | constructor].
+  - destruct (Z.leb_spec y x) as [L|L].
+    + constructor; [|now constructor]. intros z [<-|I]; [assumption|]. specialize (H z I). lia.
+    + constructor; [|assumption]. intros z I. apply (Permutation_in z (place_down_perm x l)) in I.
+      destruct I as [<-|I]; [lia | now apply H].
+Qed.
+
+Lemma descending_spec : forall l, Permutation (descending l) l /\ downwards (descending l).
+Proof.
+  induction l as [|x l [P D]]; cbn [descending fold_right]; [split; [reflexivity | constructor]|].
+  fold (descending l). split; [rewrite place_down_perm; now constructor | now apply place_down_sorted].
+Qed.
+
+(* No choice of at most k loses less than the first k of a descending list. *)
+Lemma first_k_lose_least : forall u k l chosen rest, 0 < u -> downwards l -> fair u l ->
+  Permutation (chosen ++ rest) l -> (length chosen <= k)%nat ->
+  lost u (firstn k l) * u ^ Z.of_nat (length chosen) <= lost u chosen * u ^ Z.of_nat (length (firstn k l)).
+Proof.
+  intros u. induction k as [|k IH]; intros l chosen rest U D F P L.
+  - destruct chosen; [reflexivity | cbn in L; lia].
+  - destruct chosen as [|y chosen].
+    + assert (Fk : fair u (firstn (S k) l)).
+      { unfold fair in *. rewrite Forall_forall in *. intros z I. apply F.
+        rewrite <- (firstn_skipn (S k) l). apply in_app_iff. now left. }
+      pose proof (lost_bounds u _ Fk) as B. change (lost u []) with 1. cbn [length].
+      change (Z.of_nat 0) with 0. rewrite Z.pow_0_r. lia.
+    + destruct l as [|r l]; [apply Permutation_length in P; cbn in P; lia|].
+      inversion D as [|? ? R D']; subst. inversion F as [|? ? Fr F']; subst. cbn [firstn].
+      assert (Pick : exists c rest', Permutation (y :: chosen) (c :: rest') /\ c <= r /\ 0 <= c /\
+                       exists left, Permutation (rest' ++ left) l).
+      { destruct (in_dec Z.eq_dec r (y :: chosen)) as [I|I].
+        - apply in_split in I. destruct I as (a & b & E). exists r, (a ++ b).
+          split; [rewrite E; symmetry; apply Permutation_middle|]. split; [lia|]. split; [lia|]. exists rest.
+          apply Permutation_cons_inv with r. rewrite <- P, E. rewrite <- !app_assoc. cbn [app].
+          apply Permutation_middle.
+        - assert (J : In r ((y :: chosen) ++ rest)) by (apply Permutation_in with (r :: l); [now symmetry | now left]).
+          apply in_app_iff in J. destruct J as [J|J]; [contradiction|].
+          apply in_split in J. destruct J as (a & b & ->). exists y, chosen.
+          assert (Iy : In y (r :: l)) by (apply Permutation_in with (1 := P); now left).
+          split; [reflexivity|].
+          assert (0 <= y <= u) by (unfold fair in F; rewrite Forall_forall in F; now apply F).
+          split; [destruct Iy as [->|Iy]; [lia | now apply R]|]. split; [lia|]. exists (y :: a ++ b).
+          apply Permutation_cons_inv with r. rewrite <- P. cbn [app].
+          transitivity (r :: y :: chosen ++ a ++ b).
+          + constructor. symmetry. apply Permutation_middle.
+          + transitivity (y :: r :: (chosen ++ a) ++ b); [rewrite app_assoc; apply perm_swap|]. constructor.
+            rewrite (app_assoc chosen a (r :: b)). apply Permutation_middle. }
+      destruct Pick as (c & rest' & Pc & C1 & C2 & left & Pl).
+      assert (Lr : length (y :: chosen) = length (c :: rest')) by now apply Permutation_length.
+      rewrite (lost_perm u _ _ Pc), Lr, !pow_next, !lost_cons.
+      specialize (IH l rest' left U D' F' Pl ltac:(cbn in L, Lr; lia)).
+      assert (B0 : 0 <= lost u (firstn k l)).
+      { apply lost_bounds. rewrite Forall_forall in *. intros z I. apply F'.
+        rewrite <- (firstn_skipn k l). apply in_app_iff. now left. }
+      set (A := lost u (firstn k l)) in *. set (B := lost u rest') in *.
+      assert (0 < u ^ Z.of_nat (length rest')) by (apply Z.pow_pos_nonneg; lia).
+      set (a := u ^ Z.of_nat (length rest')) in *. set (b := u ^ Z.of_nat (length (firstn k l))) in *.
+      clearbody A B a b.
+      apply Z.le_trans with ((u - c) * A * (u * a)).
+      * assert (0 <= A * (u * a)) by (apply Z.mul_nonneg_nonneg; nia). nia.
+      * assert (0 <= (u - c) * u) by nia. nia.
+Qed.
+
+(* Different entries of a row whose items are all reachable cover at most what the k best cover. *)
+Lemma coverage_ceiling : forall s past x l, 0 < full s -> covers s = true -> valid_query s x ->
+  (length l <= top_k s)%nat -> NoDup (map item l) ->
+  (forall e, In e l -> In e (row x) /\ reachable s past (item e) = true) ->
+  coverage (full s) (map quality l) <= ceiling s past x.
+Proof.
+  intros s past x l U Cv (_ & N & F & _) L ND I. rewrite Cv in F. unfold ceiling.
+  set (all := filter (fun e => reachable s past (item e)) (row x)).
+  destruct (descending_spec (map quality all)) as [P D].
+  assert (Fr : forall m, (forall e, In e m -> In e (row x)) -> fair (full s) (map quality m)).
+  { intros m M. apply Forall_forall. intros z J. apply in_map_iff in J. destruct J as (e & <- & J).
+    rewrite Forall_forall in F. apply M, F in J. tauto. }
+  assert (Fa : fair (full s) (descending (map quality all))).
+  { unfold fair. rewrite P. apply Fr. intros e J. now apply filter_In in J. }
+  assert (Rest : exists rest, Permutation (l ++ rest) all).
+  { assert (NDl : NoDup l) by now apply NoDup_map_inv in ND.
+    assert (Sub : incl l all) by (intros e J; apply filter_In; now apply I).
+    clearbody all. clear - NDl Sub. revert all Sub. induction NDl as [|e l H NDl IH]; intros all Sub; [now exists all|].
+    assert (J : In e all) by (apply Sub; now left). apply in_split in J. destruct J as (a & b & ->).
+    destruct (IH (a ++ b)) as [rest R].
+    { intros f K. specialize (Sub f (or_intror K)). apply in_app_iff in Sub. apply in_app_iff.
+      destruct Sub as [Sub|[->|Sub]]; [now left | contradiction | now right]. }
+    exists rest. cbn [app]. rewrite R. apply Permutation_middle. }
+  destruct Rest as [rest R].
+  apply coverage_le; [assumption| | |].
+  - apply Fr. intros e J. now apply I.
+  - unfold fair in *. rewrite Forall_forall in *. intros z J. apply Fa.
+    rewrite <- (firstn_skipn (top_k s) (descending (map quality all))). apply in_app_iff. now left.
+  - apply first_k_lose_least with (map quality rest); try assumption.
+    + rewrite <- map_app, P. now apply Permutation_map.
+    + now rewrite map_length.
+Qed.
+
+Lemma share_up_spec : forall a b u, 0 < u -> a * b <= u * share_up a b u.
+Proof. intros a b u U. unfold share_up. pose proof (Z.mul_div_le (- (a * b)) u U). lia. Qed.
+
+(* Whatever is retrieved serves at most what its items earn and what the step keeps. *)
+Lemma utility_split : forall s mult x p past cache,
+  valid_query s x -> 0 <= mult -> (covers s = true -> 0 < full s /\ 0 <= credit p <= most s mult x) ->
+  (forall i, In i cache -> reachable s past i = true) ->
+  mult * (weight x * utility s x cache)
+  <= Zsum (map (reward s mult x p) (retrieved s x cache)) + keeps s mult past x p.
+Proof.
+  intros s mult x p past cache V Hm C Re. pose proof V as (W & N & F & _).
+  destruct (retrieved_ok s x cache N) as (L & ND & In_R). unfold utility, reward, keeps, most in *.
+  destruct (covers s) eqn:Cv.
+  - destruct (C eq_refl) as [U [C1 C2]]. set (l := retrieved s x cache) in *.
+    assert (A : coverage (full s) (map quality l) <= ceiling s past x).
+    { apply coverage_ceiling; try assumption. intros e I. destruct (In_R e I). split; [assumption | now apply Re]. }
+    assert (B : coverage (full s) (map quality l) <= Zsum (map quality l)).
+    { apply coverage_sum; [assumption|]. apply Forall_forall. intros z J. apply in_map_iff in J.
+      destruct J as (e & <- & J). apply In_R in J. rewrite Forall_forall in F. destruct J as [J _].
+      apply F in J. tauto. }
+    assert (E : credit p * Zsum (map quality l)
+                <= full s * Zsum (map (fun e => share_up (credit p) (quality e) (full s)) l)).
+    { clear A B. induction l as [|e l IH]; cbn [map Zsum]; [lia|].
+      pose proof (share_up_spec (credit p) (quality e) (full s) U).
+      assert (credit p * Zsum (map quality l)
+              <= full s * Zsum (map (fun e => share_up (credit p) (quality e) (full s)) l)).
+      { clear - U. induction l as [|f l IH]; cbn [map Zsum]; [lia|].
+        pose proof (share_up_spec (credit p) (quality f) (full s) U). lia. }
+      lia. }
+    pose proof (share_up_spec (weight x * (full s * mult) - credit p) (ceiling s past x) (full s) U) as G.
+    set (u := coverage (full s) (map quality l)) in *. set (c := ceiling s past x) in *.
+    set (rw := Zsum (map (fun e => share_up (credit p) (quality e) (full s)) l)) in *.
+    set (kp := share_up (weight x * (full s * mult) - credit p) c (full s)) in *.
+    set (su := Zsum (map quality l)) in *. clearbody u c rw kp su.
+    assert (credit p * u <= credit p * su) by nia.
+    assert ((weight x * (full s * mult) - credit p) * u <= (weight x * (full s * mult) - credit p) * c) by nia.
+    assert (full s * (mult * (weight x * u)) <= full s * (rw + kp)) by lia. nia.
+  - generalize (retrieved s x cache). clear. induction l as [|e l IH]; cbn [map Zsum]; [lia|]. lia.
+Qed.
+
 (* One step: what its miss costs, for any cache that verify lets stand. *)
-Lemma step_bound : forall s mult x p cache, covers s = false ->
-  valid_setting s -> valid_query s x -> 0 <= mult ->
+Definition honest (s : setting) (mult : Z) (x : query) (p : tag) : Prop :=
+  covers s = true -> 0 < full s /\ 0 <= credit p <= most s mult x.
+
+Lemma step_bound : forall s mult x p past cache,
+  valid_setting s -> valid_query s x -> 0 <= mult -> honest s mult x p ->
   0 <= slot p -> 0 <= serve p -> sound s cache ->
-  weight x * (full s * mult) - Z.of_nat (top_k s) * serve p - capacity s * slot p
+  (forall i, In i cache -> existsb (fun y => may_enter s y i) past = true) ->
+  weight x * (full s * mult) - keeps s mult past x p - Z.of_nat (top_k s) * serve p - capacity s * slot p
     - Zsum (map (at_step s mult x p cache) (seq 0 (n_items s)))
   <= mult * miss s x cache.
 Proof.
-  intros s mult x p cache NC V (W & N & _ & _) Hm Hs Ha (ND & FI & U).
+  intros s mult x p past cache V VQ Hm Ho Hs Ha So Past. pose proof So as (ND & FI & U).
+  pose proof VQ as (W & N & _ & _).
   assert (E : Zsum (map (at_step s mult x p cache) (seq 0 (n_items s)))
-              = Zsum (map (worth mult x p) cache) - slot p * used s cache).
-  { rewrite (Zsum_ext _ (fun i => (worth mult x p i - size s i * slot p) * count i cache)).
+              = Zsum (map (worth s mult x p) cache) - slot p * used s cache).
+  { rewrite (Zsum_ext _ (fun i => (worth s mult x p i - size s i * slot p) * count i cache)).
     - rewrite Zsum_count by assumption. unfold used. clear.
       induction cache as [|i l IH]; cbn [map Zsum]; [lia|]. rewrite IH. ring.
     - intros i _. rewrite count_mem by assumption. unfold at_step. destruct (mem i cache); lia. }
   rewrite E. destruct (retrieved_ok s x cache N) as (L & NR & In_R).
-  assert (G : Zsum (map (worth mult x p) (map item (retrieved s x cache))) <= Zsum (map (worth mult x p) cache)).
+  assert (G : Zsum (map (worth s mult x p) (map item (retrieved s x cache)))
+              <= Zsum (map (worth s mult x p) cache)).
   { apply Zsum_incl; [assumption| |].
     - intros i I. apply in_map_iff in I. destruct I as (e & <- & I). now apply In_R.
     - intros i _. apply worth_nonneg. }
-  assert (H : weight x * mult * utility s x cache - Z.of_nat (length (retrieved s x cache)) * serve p
-              <= Zsum (map (worth mult x p) (map item (retrieved s x cache)))).
-  { unfold utility. rewrite NC. assert (All : forall e, In e (retrieved s x cache) ->
-      weight x * mult * quality e - serve p <= worth mult x p (item e)).
+  assert (H : Zsum (map (reward s mult x p) (retrieved s x cache))
+              - Z.of_nat (length (retrieved s x cache)) * serve p
+              <= Zsum (map (worth s mult x p) (map item (retrieved s x cache)))).
+  { assert (All : forall e, In e (retrieved s x cache) ->
+      reward s mult x p e - serve p <= worth s mult x p (item e)).
     { intros e I. destruct (In_R e I) as [R _]. unfold worth, gain.
       rewrite (find_entry (row x) e N R). destruct (Z.ltb_spec 0 (weight x)).
-      - pose proof (Z.le_max_r 0 (weight x * (quality e * mult) - serve p)). lia.
-      - replace (weight x) with 0 by lia. lia. }
+      - pose proof (Z.le_max_r 0 (reward s mult x p e - serve p)). lia.
+      - assert (W0 : weight x = 0) by lia. unfold reward, honest, most in *. rewrite W0 in *.
+        destruct (covers s); [|lia]. destruct (Ho eq_refl) as [_ C]. replace (credit p) with 0 by lia.
+        unfold share_up. rewrite Z.mul_0_l. change (- (0 / full s)) with (- (0 / full s)).
+        rewrite Z.opp_0, Zdiv_0_l. lia. }
     revert All. generalize (retrieved s x cache). clear.
     induction l as [|e l IH]; intros All; cbn [map Zsum length]; [lia|].
     pose proof (All e (or_introl eq_refl)). specialize (IH (fun f I => All f (or_intror I))).
     rewrite Nat2Z.inj_succ. lia. }
   assert (Z.of_nat (length (retrieved s x cache)) * serve p <= Z.of_nat (top_k s) * serve p) by nia.
   assert (slot p * used s cache <= slot p * capacity s) by nia.
+  assert (Re : forall i, In i cache -> reachable s past i = true).
+  { intros i I. unfold reachable. rewrite (Past i I), andb_true_r. apply negb_true_iff, Z.ltb_ge.
+    destruct (Z.le_gt_cases (size s i) (capacity s)) as [G'|G']; [assumption|].
+    pose proof (too_large s cache i V So ltac:(lia)) as M. apply mem_false in M. contradiction. }
+  pose proof (utility_split s mult x p past cache VQ Hm Ho Re) as Sp.
   unfold miss. lia.
 Qed.
 
@@ -557,53 +816,61 @@ Proof.
   destruct E as (_ & _ & _ & _ & E). now apply (IH _ _ E).
 Qed.
 
-Lemma schedule_bound : forall s mult entry tr ps sch cache m z last, covers s = false ->
-  valid_setting s -> valid_trace s tr -> 0 <= mult -> 0 <= entry -> proper ps -> length ps = length tr ->
-  sound s cache -> run s cache tr sch = Some (m, z, last) ->
-  Zsum (map weight tr) * (full s * mult) - Z.of_nat (top_k s) * Zsum (map serve ps)
+Lemma schedule_bound : forall s mult entry tr ps sch past cache m z last,
+  valid_setting s -> valid_trace s tr -> 0 <= mult -> 0 <= entry -> proper ps -> Forall2 (honest s mult) tr ps ->
+  sound s cache -> (forall i, In i cache -> existsb (fun y => may_enter s y i) past = true) ->
+  run s cache tr sch = Some (m, z, last) ->
+  Zsum (map weight tr) * (full s * mult) - kept s mult past tr ps - Z.of_nat (top_k s) * Zsum (map serve ps)
     - capacity s * Zsum (map slot ps)
     - Zsum (map (fun i => earned s mult entry i cache tr ps sch) (seq 0 (n_items s)))
   <= mult * m + entry * z.
 Proof.
-  intros s mult entry. induction tr as [|x tr IH]; intros ps sch cache m z last NC V T Hm He P L S R.
-  - destruct ps; [|easy]. destruct sch; [|easy]. cbn [run] in R. injection R as <- <- <-.
-    rewrite (Zsum_ext _ (fun i => 0 * 0)) by reflexivity. rewrite Zsum_scale. cbn [map Zsum]. lia.
-  - destruct ps as [|p ps]; [easy|]. destruct sch as [|c sch]; [easy|]. cbn [run] in R.
+  intros s mult entry. induction tr as [|x tr IH];
+    intros ps sch past cache m z last V T Hm He P Ho S Past R; inversion Ho as [|? p ? ps' Hx Ho']; subst.
+  - destruct sch; [|easy]. cbn [run] in R. injection R as <- <- <-.
+    rewrite (Zsum_ext _ (fun i => 0 * 0)) by reflexivity. rewrite Zsum_scale. cbn [map Zsum kept]. lia.
+  - destruct sch as [|c sch]; [easy|]. cbn [run] in R. rename ps' into ps.
     inversion P as [|? ? [P1 P2] P']; subst. inversion T as [|? ? Q T']; subst.
-    cbn [length] in L. injection L as L.
     destruct (update s x c cache) as [held|] eqn:U; [|easy].
     destruct (run s held tr sch) as [[[m' z'] last']|] eqn:R'; [|easy]. injection R as <- <- <-.
-    destruct (update_sound _ _ _ _ _ V S U) as [S' _].
-    specialize (IH ps sch held m' z' last' NC V T' Hm He P' L S' R').
+    destruct (update_sound _ _ _ _ _ V S U) as [S' In'].
+    assert (Past' : forall i, In i held -> existsb (fun y => may_enter s y i) (x :: past) = true).
+    { intros i I. cbn [existsb]. destruct (In' i I) as [J|J]; [rewrite (Past i J); apply orb_true_r | now rewrite J]. }
+    specialize (IH ps sch (x :: past) held m' z' last' V T' Hm He P' Ho' S' Past' R').
     set (now := if serves_first s then cache else held).
+    set (before := if serves_first s then past else x :: past).
     assert (SN : sound s now) by (unfold now; now destruct (serves_first s)).
-    pose proof (step_bound s mult x p now NC V Q Hm P1 P2 SN) as B.
+    assert (PN : forall i, In i now -> existsb (fun y => may_enter s y i) before = true).
+    { unfold now, before. now destruct (serves_first s). }
+    pose proof (step_bound s mult x p before now V Q Hm Hx P1 P2 SN PN) as B.
     assert (F : Forall (fun i => (i < n_items s)%nat) (enters c)).
-    { unfold update in U. destruct (leave (leaves c) cache) as [rest|]; [|easy]. now apply (enters_in_range _ _ _ _ _ U). }
+    { unfold update in U. destruct (leave (leaves c) cache) as [rest|]; [|easy].
+      now apply (enters_in_range _ _ _ _ _ U). }
     pose proof (Zsum_count (size s) (n_items s) (enters c) F) as C.
     assert (E : Zsum (map (fun i => earned s mult entry i cache (x :: tr) (p :: ps) (c :: sch)) (seq 0 (n_items s)))
       = Zsum (map (at_step s mult x p now) (seq 0 (n_items s))) - entry * Zsum (map (size s) (enters c))
         + Zsum (map (fun i => earned s mult entry i held tr ps sch) (seq 0 (n_items s)))).
     { rewrite <- C, <- Z.add_opp_r, <- Z.mul_opp_l, <- Zsum_scale, <- !Zsum_add. apply Zsum_ext. intros i _.
       cbn [earned]. rewrite U. fold now. ring. }
-    rewrite E. cbn [map Zsum]. lia.
+    rewrite E. cbn [map Zsum kept]. fold before. lia.
 Qed.
 
 (* ---- weak duality ------------------------------------------------------------------------------------------ *)
 
 (* For any prices >= 0 and entry <= lambda, LB <= the cost of every schedule. LB = bound / (full mult) and
    cost = c / (full q); multiplied by full mult q.                                                          *)
-Theorem weak_duality : forall s p q mult entry ps tr sch c, covers s = false ->
+Theorem weak_duality : forall s p q mult entry ps tr sch c,
   valid_setting s -> valid_trace s tr -> 0 <= mult -> 0 < q -> 0 <= p ->
-  proper ps -> length ps = length tr -> 0 <= entry -> q * entry <= p * (full s * mult) ->
+  proper ps -> Forall2 (honest s mult) tr ps -> 0 <= entry -> q * entry <= p * (full s * mult) ->
   cost s p q tr sch = Some c -> q * bound s mult entry ps tr <= mult * c.
 Proof.
-  intros s p q mult entry ps tr sch c NC V T Hm Hq Hp P L He Hl E. unfold cost in E.
+  intros s p q mult entry ps tr sch c V T Hm Hq Hp P L He Hl E. unfold cost in E.
   destruct (run s [] tr sch) as [[[m z] last]|] eqn:R; [|easy]. injection E as <-.
-  pose proof (schedule_bound s mult entry tr ps sch [] m z last NC V T Hm He P L (sound_nil s V) R) as B.
+  pose proof (schedule_bound s mult entry tr ps sch [] [] m z last V T Hm He P L (sound_nil s V) ltac:(easy) R) as B.
   assert (I : Zsum (map (fun i => earned s mult entry i [] tr ps sch) (seq 0 (n_items s)))
               <= Zsum (map (value s mult entry tr ps) (seq 0 (n_items s)))).
-  { apply Zsum_le. intros i _. now apply value_bounds_item with m z last. }
+  { apply Zsum_le. intros i _. apply value_bounds_item with m z last; try assumption.
+    clear - L. induction L; cbn [length]; congruence. }
   destruct (run_nonneg _ _ _ _ _ _ _ V T R) as [_ Z0].
   assert (Pd : 0 <= paid s z) by (unfold paid; destruct (free_fill s); lia).
   assert (J : q * entry * paid s z <= p * full s * mult * paid s z).
@@ -611,7 +878,7 @@ Proof.
   assert (K : entry * z - (if free_fill s then capacity s * entry else 0) <= entry * paid s z).
   { unfold paid. destruct (free_fill s); [|lia]. pose proof (Z.le_max_r 0 (z - capacity s)). nia. }
   unfold bound, price.
-  set (A := Zsum (map weight tr) * (full s * mult) - Z.of_nat (top_k s) * Zsum (map serve ps)
+  set (A := Zsum (map weight tr) * (full s * mult) - kept s mult [] tr ps - Z.of_nat (top_k s) * Zsum (map serve ps)
             - capacity s * Zsum (map slot ps)
             - Zsum (map (value s mult entry tr ps) (seq 0 (n_items s)))) in *.
   assert (A1 : A <= mult * m + entry * z) by (unfold A; lia). clearbody A. clear B I.
@@ -623,14 +890,14 @@ Proof.
 Qed.
 
 (* Where both numbers of a certificate agree, its schedule is optimal. *)
-Theorem tight_is_optimal : forall s p q mult entry ps tr sch c sch' c', covers s = false ->
+Theorem tight_is_optimal : forall s p q mult entry ps tr sch c sch' c',
   valid_setting s -> valid_trace s tr -> 0 < mult -> 0 < q -> 0 <= p ->
-  proper ps -> length ps = length tr -> 0 <= entry -> q * entry <= p * (full s * mult) ->
+  proper ps -> Forall2 (honest s mult) tr ps -> 0 <= entry -> q * entry <= p * (full s * mult) ->
   cost s p q tr sch = Some c -> q * bound s mult entry ps tr = mult * c ->
   cost s p q tr sch' = Some c' -> c <= c'.
 Proof.
-  intros s p q mult entry ps tr sch c sch' c' NC V T Hm Hq Hp P L He Hl _ E R.
-  pose proof (weak_duality s p q mult entry ps tr sch' c' NC V T ltac:(lia) Hq Hp P L He Hl R). nia.
+  intros s p q mult entry ps tr sch c sch' c' V T Hm Hq Hp P L He Hl _ E R.
+  pose proof (weak_duality s p q mult entry ps tr sch' c' V T ltac:(lia) Hq Hp P L He Hl R). nia.
 Qed.
 
 (* ---- rounding up to the grid -------------------------------------------------------------------------------- *)
@@ -641,8 +908,9 @@ Definition divides (a b : Z) : bool := b mod a =? 0.
 Definition check_grid (s : setting) (p q gn gd : Z) (tr : list query) : bool :=
   let unit := gn * full s / Z.gcd (gn * full s) gd in
   let moved := q * gn / Z.gcd (p * gd) (q * gn) in
-  divides unit (Zsum (map weight tr) * full s)
-  && forallb (fun x => forallb (fun e => divides unit (weight x * quality e)) (row x)) tr
+  (if covers s then forallb (fun x => divides unit (weight x)) tr
+   else divides unit (Zsum (map weight tr) * full s)
+        && forallb (fun x => forallb (fun e => divides unit (weight x * quality e)) (row x)) tr)
   && forallb (divides moved) (sizes s)
   && (negb (free_fill s) || divides moved (capacity s)).
 
@@ -669,21 +937,23 @@ Proof.
   rewrite Forall_forall in F. now apply F.
 Qed.
 
-Lemma run_divides : forall s u v tr sch cache m z last, covers s = false -> valid_trace s tr ->
-  Forall (fun x => Forall (fun e => (u | weight x * quality e)) (row x)) tr ->
+Lemma run_divides : forall s u v tr sch cache m z last, valid_trace s tr ->
+  Forall (fun x => if covers s then (u | weight x)
+                   else Forall (fun e => (u | weight x * quality e)) (row x)) tr ->
   Forall (fun y => (v | y)) (sizes s) -> run s cache tr sch = Some (m, z, last) ->
   (u | Zsum (map weight tr) * full s - m) /\ (v | z).
 Proof.
-  intros s u v. induction tr as [|x tr IH]; intros [|c sch] cache m z last NC T F G R; cbn [run] in R; try easy.
+  intros s u v. induction tr as [|x tr IH]; intros [|c sch] cache m z last T F G R; cbn [run] in R; try easy.
   - injection R as <- <- <-. cbn. split; apply Z.divide_0_r.
   - destruct (update s x c cache) as [held|]; [|easy].
     destruct (run s held tr sch) as [[[m' z'] last']|] eqn:R'; [|easy]. injection R as <- <- <-.
     inversion T as [|? ? (_ & N & _) T']; subst. inversion F as [|? ? F1 F']; subst.
-    destruct (IH sch held m' z' last' NC T' F' G R') as [A B]. split.
+    destruct (IH sch held m' z' last' T' F' G R') as [A B]. split.
     + set (now := if serves_first s then cache else held). cbn [map Zsum].
       replace ((weight x + Zsum (map weight tr)) * full s - (miss s x now + m'))
         with (weight x * utility s x now + (Zsum (map weight tr) * full s - m')) by (unfold miss; ring).
-      apply Z.divide_add_r; [|assumption]. unfold utility. rewrite NC.
+      apply Z.divide_add_r; [|assumption]. unfold utility.
+      destruct (covers s); [now apply Z.divide_mul_l|].
       destruct (retrieved_ok s x now N) as (_ & _ & I). rewrite Forall_forall in F1.
       assert (All : forall e, In e (retrieved s x now) -> (u | weight x * quality e)).
       { intros e J. apply F1. now apply I. }
@@ -694,14 +964,14 @@ Proof.
 Qed.
 
 (* If the grid passes, the cost c / (full q) of every schedule is a multiple k of it. *)
-Theorem costs_on_grid : forall s p q gn gd tr sch c, covers s = false ->
+Theorem costs_on_grid : forall s p q gn gd tr sch c,
   valid_trace s tr -> 0 < full s -> 0 < q -> 0 < gn -> 0 < gd ->
   check_grid s p q gn gd tr = true -> cost s p q tr sch = Some c ->
   exists k, c * gd = k * gn * (full s * q).
 Proof.
-  intros s p q gn gd tr sch c NC T Hf Hq Hn Hd G E. unfold cost in E.
+  intros s p q gn gd tr sch c T Hf Hq Hn Hd G E. unfold cost in E.
   destruct (run s [] tr sch) as [[[m z] last]|] eqn:R; [|easy]. injection E as <-.
-  unfold check_grid in G. rewrite !andb_true_iff in G. destruct G as (((G1 & G2) & G3) & G4).
+  unfold check_grid in G. rewrite !andb_true_iff in G. destruct G as ((G1 & G3) & G4).
   destruct (gcd_pos (gn * full s) gd Hd) as (H0 & [u Hu] & [d Hd']).
   assert (Hqn : 0 < q * gn) by nia. assert (Hnf : 0 < gn * full s) by nia.
   destruct (gcd_pos (p * gd) (q * gn) Hqn) as (K0 & [a Ha] & [v Hv]).
@@ -709,11 +979,17 @@ Proof.
   assert (U : gn * full s / g1 = u) by (rewrite Hu; apply Z.div_mul; lia).
   assert (W : q * gn / g2 = v) by (rewrite Hv; apply Z.div_mul; lia).
   rewrite U, W in *. clearbody g1 g2. assert (0 < u) by nia. assert (0 < v) by nia.
-  destruct (run_divides s u v tr sch [] m z last NC T) as [D1 D2]; [| |exact R|].
-  - apply Forall_forall. intros x X. rewrite forallb_forall in G2. specialize (G2 x X).
-    rewrite forallb_forall in G2. apply Forall_forall. intros e I. now apply divides_spec, G2.
+  destruct (run_divides s u v tr sch [] m z last T) as [D1 D2]; [| |exact R|].
+  - apply Forall_forall. intros x X. destruct (covers s).
+    + rewrite forallb_forall in G1. now apply divides_spec, G1.
+    + apply andb_true_iff in G1. destruct G1 as [_ G2]. rewrite forallb_forall in G2. specialize (G2 x X).
+      rewrite forallb_forall in G2. apply Forall_forall. intros e I. now apply divides_spec, G2.
   - rewrite forallb_forall in G3. apply Forall_forall. intros y Y. now apply divides_spec, G3.
-  - apply divides_spec in G1; [|assumption].
+  - assert (G0 : (u | Zsum (map weight tr) * full s)).
+    { destruct (covers s).
+      - apply Z.divide_mul_l, divide_Zsum, Forall_forall. intros y Y. apply in_map_iff in Y.
+        destruct Y as (x & <- & Y). rewrite forallb_forall in G1. now apply divides_spec, G1.
+      - apply andb_true_iff in G1. now apply divides_spec. }
     assert (M : (u | m)).
     { replace m with (Zsum (map weight tr) * full s - (Zsum (map weight tr) * full s - m)) by ring.
       now apply Z.divide_sub_r. }
@@ -728,15 +1004,15 @@ Proof.
 Qed.
 
 (* Rounding LB = L / (full mult) up to the grid keeps it a lower bound of every cost on the grid. *)
-Theorem rounding_is_sound : forall s p q mult entry ps gn gd tr sch c, covers s = false ->
+Theorem rounding_is_sound : forall s p q mult entry ps gn gd tr sch c,
   valid_setting s -> valid_trace s tr -> 0 < full s -> 0 < mult -> 0 < q -> 0 <= p ->
-  proper ps -> length ps = length tr -> 0 <= entry -> q * entry <= p * (full s * mult) ->
+  proper ps -> Forall2 (honest s mult) tr ps -> 0 <= entry -> q * entry <= p * (full s * mult) ->
   0 < gn -> 0 < gd -> check_grid s p q gn gd tr = true -> cost s p q tr sch = Some c ->
   rounded s mult gn gd (bound s mult entry ps tr) * gn * (full s * q) <= c * gd.
 Proof.
-  intros s p q mult entry ps gn gd tr sch c NC V T Hf Hm Hq Hp P L He Hl Hn Hd G E.
-  destruct (costs_on_grid s p q gn gd tr sch c NC T Hf Hq Hn Hd G E) as [k K].
-  pose proof (weak_duality s p q mult entry ps tr sch c NC V T ltac:(lia) Hq Hp P L He Hl E) as B.
+  intros s p q mult entry ps gn gd tr sch c V T Hf Hm Hq Hp P L He Hl Hn Hd G E.
+  destruct (costs_on_grid s p q gn gd tr sch c T Hf Hq Hn Hd G E) as [k K].
+  pose proof (weak_duality s p q mult entry ps tr sch c V T ltac:(lia) Hq Hp P L He Hl E) as B.
   set (lb := bound s mult entry ps tr) in *. clearbody lb. rewrite K.
   apply Z.mul_le_mono_nonneg_r; [nia|]. apply Z.mul_le_mono_nonneg_r; [lia|]. unfold rounded.
   assert (S1 : 0 < full s * mult * gn) by (apply Z.mul_pos_pos; nia).

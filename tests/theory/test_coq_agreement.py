@@ -219,8 +219,6 @@ def bound_cases(count: int) -> Iterator[Case]:
             numbers(paid, trace, variant, lam),
             f"cost of a schedule, {where}",
         )
-        if variant.aggregator == "coverage":
-            continue
         full = utility_scale(trace.quality_scale, variant)
         unit = Fraction(int(rng.integers(1, 4)), full * int(rng.integers(1, 4)))
         high = int(rng.choice([0.05, 0.3, 1.0]) / unit)
@@ -229,14 +227,27 @@ def bound_cases(count: int) -> Iterator[Case]:
             for _ in range(2)
         )
         entry = int(rng.random() * float(lam / unit))
-        prices = Prices(np.array(slot, dtype=object), np.array(serve, dtype=object), entry, unit)
+        weights = trace.weight.tolist()
+        credit = [int(rng.random() * w / unit) for w in weights] if number % 3 else None
+        prices = Prices(
+            np.array(slot, dtype=object),
+            np.array(serve, dtype=object),
+            entry,
+            unit,
+            np.array(credit, dtype=object) if credit and variant.aggregator == "coverage" else None,
+        )
         draft = make_certificate(trace, capacity, lam, variant, schedule, prices)
         instance = Instance.from_bytes(canonical_bytes(trace))
         grid = cost_grid(trace, capacity, lam, variant)
         low, rounded = (checked(draft, instance, g) for g in (Fraction(0), grid))
         scale = math.lcm(unit.denominator, full)
         factor = unit.numerator * (scale // unit.denominator)
-        tags = listed([f"Tag {a * factor} {b * factor}" for a, b in zip(slot, serve, strict=True)])
+        credits = (
+            [w * scale for w in weights] if prices.credit is None else [c * factor for c in prices.credit]
+        )
+        tags = listed(
+            [f"Tag {a * factor} {b * factor} {c}" for a, b, c in zip(slot, serve, credits, strict=True)]
+        )
         fraction = f"{grid.numerator or 1} {grid.denominator}"
         yield Case(
             given + f"let low := bound s {scale // full} {entry * factor} {tags} tr in "
@@ -286,6 +297,8 @@ def test_coq_and_python_compute_the_same_numbers(tmp_path):
         ("A1", "(rest ++ [x], put x 0 counters, Change [v] [x])", "(rest ++ [x], counters, Change [v] [x])"),
         ("B1", "(drop x cache ++ [x], Change [] [])", "(cache, Change [] [])"),
         ("E2", "else units.", "else units - 1."),
+        ("E2", "if y <=? x then x :: l else", "if x <=? y then x :: l else"),
+        ("E2", "- ((- (amount * part)) / unit)", "amount * part / unit"),
         ("E2", "let chance := if may e then Some (hold e) else", "let chance := if may e then Some 0 else"),
         (
             "E2",
