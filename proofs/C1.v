@@ -855,3 +855,32 @@ Proof.
     exists bs, (early_schedule K (tau_stu D L) bs), c, m, z.
     unfold opt in E. rewrite E2 in E. auto.
 Qed.
+
+(* ---- 7. The hypothesis `obeys` is met: a policy that holds the item of the last request ---- *)
+
+Definition last_item (h : list nat) : action :=
+  match h with
+  | [] => idle
+  | [q] => Act [] [q]
+  | q :: p :: _ => if q =? p then idle else Act [p] [q]
+  end.
+
+Theorem last_item_obeys : forall V K tau, 1 <= K -> obeys V K tau last_item [] [].
+Proof.
+  intros V K tau HK bs _. unfold play.
+  assert (forall qs h, run V K (match h with [] => [] | x :: _ => [x] end) (acts last_item h qs) <> None) as G.
+  { induction qs as [| q r IH]; intros h; [ discriminate |].
+    cbn [acts run].
+    assert (update V K (match h with [] => [] | x :: _ => [x] end) q (last_item (q :: h)) = Some [q]) as ->.
+    { assert (1 <=? K = true) as E1 by now apply Nat.leb_le.
+      destruct h as [| p h]; unfold update, last_item.
+      - cbn [leaves enters leave_all enter_all held existsb length].
+        now rewrite Nat.eqb_refl, andb_false_r, E1.
+      - destruct (q =? p) eqn:E; [ apply Nat.eqb_eq in E; now subst |].
+        cbn [leaves enters leave_all enter_all held existsb length drop].
+        rewrite Nat.eqb_refl. cbn [orb leave_all enter_all held existsb length].
+        now rewrite Nat.eqb_refl, andb_false_r, E1. }
+    specialize (IH (q :: h)). cbn in IH.
+    destruct (run V K [q] (acts last_item (q :: h) r)) as [[[c m] z] |]; [ discriminate | contradiction ]. }
+  exact (G (blocks tau bs) []).
+Qed.
