@@ -226,7 +226,9 @@ def _give_up(trace: Trace, k: int, starts: list[int]) -> Schedule:
     for t, q in enumerate(asked):
         if phase + 1 < len(starts) and starts[phase + 1] == t:
             phase += 1
-        victim = opens[phase + 1] if phase + 1 < len(opens) else next(i for i in range(k + 1) if i != q)
+        # the last phase is not over: some item is not asked for any more
+        last = next((i for i in range(k + 1) if i not in asked[t:]), -1)
+        victim = opens[phase + 1] if phase + 1 < len(opens) else last
         if q not in held and (len(held) < k or (q == opens[phase] and t == starts[phase])):
             if len(held) == k:
                 held.remove(victim)

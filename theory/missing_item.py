@@ -17,8 +17,13 @@ __all__ = ["missing_item_optimum"]
 
 @jit
 def _pass(requests: Any, n_items: Any, miss: Any, switch: Any, serves_first: Any, stops: Any) -> Any:
-    """Return min over the missing item of the cost so far, before each stop; units: miss per miss."""
+    """Return min over the missing item of the cost so far, before each stop; units: ``miss`` per miss.
+
+    While fewer than K+1 distinct items were asked for, ``base`` is what loading each at once pays, and
+    ``spare[j]`` what leaving j out pays on top: then the last item to appear enters for nothing instead.
+    """
     best = np.full(n_items, np.int64(2**62))
+    spare = np.zeros(n_items, np.int64)
     seen = np.zeros(n_items, np.uint8)
     left = n_items
     out = np.zeros(len(stops), np.int64)
@@ -26,21 +31,26 @@ def _pass(requests: Any, n_items: Any, miss: Any, switch: Any, serves_first: Any
     stop = 0
     for t in range(len(requests) + 1):
         while stop < len(stops) and stops[stop] == t:
-            out[stop] = base if left > 1 else best.min()
+            out[stop] = base if left > 0 else best.min()
             stop += 1
         if t == len(requests):
             break
         q = requests[t]
-        if left > 1:
-            # the first K distinct items enter for nothing; whoever loads them all is never worse off
+        if left > 1 or (seen[q] == 1 and left == 1):
             if seen[q] == 0:
                 seen[q] = 1
                 left -= 1
                 base += miss if serves_first else 0
-                if left == 1:
-                    for i in range(n_items):
-                        if seen[i] == 0:
-                            best[i] = base
+                spare[q] = 0 if serves_first else miss
+            else:
+                spare[q] += miss
+            continue
+        if left == 1:
+            left = 0
+            pays = miss if serves_first else 0
+            for i in range(n_items):
+                best[i] = base + pays + min(switch, spare[i])
+            best[q] = base + miss
             continue
         enter = best[q] + switch + (miss if serves_first else 0)
         best[q] += miss
