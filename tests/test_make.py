@@ -103,3 +103,23 @@ def test_help_names_every_target_a_person_would_call(clone: Path) -> None:
     assert all(
         f"make {target} " in f"{listed} " for target in ("demo", "test", "slow", "lint", "wheel", "clean")
     )
+
+
+def test_proofs_say_so_when_coq_is_missing_and_run_the_rest(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = stand_in(clone, "3.12.1")
+    (clone / "proofs").mkdir()
+    (clone / "proofs/X.v").touch()
+    tools = clone / "tools"
+    tools.mkdir()
+    for name in ("make", "ls", "touch", "rm", "mkdir", "chmod"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(tools))
+    result = make(clone, "proofs", f"PYTHON={python}")
+    assert result.returncode == 0, result.stderr
+    assert "SKIPPED: proofs/*.v, because coqc is not installed" in result.stdout
+    assert (clone / "log").read_text().splitlines()[-2:] == [
+        "-m theory.steps proofs",
+        "-m theory.smt --check proofs/smt",
+    ]
