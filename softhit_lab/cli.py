@@ -307,7 +307,7 @@ def claims(
     mutants: Annotated[bool, typer.Option("--mutants", help="Run its mutants too.")] = False,
     slow: Annotated[bool, typer.Option("--slow", help="Leave no check out.")] = False,
 ) -> None:
-    """List what is claimed, with status and evidence, or explain one claim."""
+    """List what is claimed, or explain one claim."""
     from softhit_lab.claims import explain_claim, print_claims
 
     if name is None:
