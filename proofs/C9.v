@@ -120,3 +120,117 @@ Proof.
     by (intros s [j [Hj ->]]; now apply Nat.mul_le_mono_r).
   specialize (H H0 H1 H2 choices). lia.
 Qed.
+
+(* ---- The factor is approached ---- *)
+
+(* Phases of L + 1 steps: one that costs nobody anything, L - 1 of cost 1 and one of cost U; from the second step on all
+   are free for content refreshed in the phase. *)
+Definition tight (L U t u : nat) : nat :=
+  let j := (t - 1) mod (L + 1) in
+  if u <=? (L + 1) * ((t - 1) / (L + 1)) then if j =? 0 then 0 else if j =? L then U else 1 else 0.
+
+Definition tight_choices (L n : nat) : list bool := concat (repeat (true :: repeat false L) n).
+
+Lemma tight_at : forall L U p j u, j <= L ->
+  tight L U (S ((L + 1) * p + j)) u =
+  if u <=? (L + 1) * p then if j =? 0 then 0 else if j =? L then U else 1 else 0.
+Proof.
+  intros L U p j u H. unfold tight.
+  replace (S ((L + 1) * p + j) - 1) with (j + p * (L + 1)) by lia.
+  rewrite Nat.div_add, Nat.mod_add, Nat.div_small, Nat.mod_small by lia. reflexivity.
+Qed.
+
+Lemma tight_fresher : forall L U, fresher_is_no_worse (tight L U).
+Proof.
+  intros L U t u v H _. unfold tight.
+  destruct (Nat.leb_spec u ((L + 1) * ((t - 1) / (L + 1)))), (Nat.leb_spec v ((L + 1) * ((t - 1) / (L + 1)))); lia.
+Qed.
+
+Lemma tight_most : forall L U t u, 1 <= U -> tight L U t u <= U.
+Proof.
+  intros L U t u H. unfold tight. destruct (u <=? _); [| lia ]. destruct (_ =? 0); [ lia |]. destruct (_ =? L); lia.
+Qed.
+
+(* The rest of a phase, from its step j on, when the policy has paid j - 1 in it. *)
+Lemma tight_rest : forall L U p rest k j, 1 <= L -> 1 <= U -> 1 <= j -> j + k = L ->
+  let t := S ((L + 1) * p + j) in
+  let u := (L + 1) * p in
+  cost (tight L U) L t u (policy (tight L U) L t u (j - 1) (S k + rest)) =
+  k + U + L + cost (tight L U) L (S ((L + 1) * S p)) ((L + 1) * S p)
+                   (policy (tight L U) L (S ((L + 1) * S p)) ((L + 1) * S p) 0 rest).
+Proof.
+  intros L U p rest k; induction k as [| k IH]; intros j HL HU Hj E t u; cbn [Nat.add policy].
+  - assert (tight L U t u = U) as T.
+    { unfold t, u. rewrite tight_at, Nat.leb_refl by lia.
+      replace (j =? 0) with false by (symmetry; apply Nat.eqb_neq; lia).
+      replace (j =? L) with true by (symmetry; apply Nat.eqb_eq; lia). reflexivity. }
+    rewrite T. replace (L <=? j - 1 + U) with true by (symmetry; apply Nat.leb_le; lia).
+    cbn [cost]. rewrite T. replace t with ((L + 1) * S p) by (unfold t; lia). lia.
+  - assert (tight L U t u = 1) as T.
+    { unfold t, u. rewrite tight_at, Nat.leb_refl by lia.
+      replace (j =? 0) with false by (symmetry; apply Nat.eqb_neq; lia).
+      replace (j =? L) with false by (symmetry; apply Nat.eqb_neq; lia). reflexivity. }
+    rewrite T. replace (L <=? j - 1 + 1) with false by (symmetry; apply Nat.leb_gt; lia).
+    cbn [cost]. rewrite T.
+    specialize (IH (S j) HL HU ltac:(lia) ltac:(lia)). cbn zeta in IH.
+    replace (S j - 1) with (j - 1 + 1) in IH by lia.
+    replace (S ((L + 1) * p + S j)) with (S t) in IH by (unfold t; lia).
+    fold u in IH. cbn [Nat.add policy] in IH. rewrite IH. lia.
+Qed.
+
+Lemma tight_policy : forall L U n p, 1 <= L -> 1 <= U ->
+  cost (tight L U) L (S ((L + 1) * p)) ((L + 1) * p)
+       (policy (tight L U) L (S ((L + 1) * p)) ((L + 1) * p) 0 ((L + 1) * n)) = n * (2 * L - 1 + U).
+Proof.
+  intros L U n; induction n as [| n IH]; intros p HL HU.
+  - rewrite Nat.mul_0_r. reflexivity.
+  - replace ((L + 1) * S n) with (S (S (L - 1) + (L + 1) * n)) by lia. cbn [policy].
+    assert (tight L U (S ((L + 1) * p)) ((L + 1) * p) = 0) as T.
+    { replace (S ((L + 1) * p)) with (S ((L + 1) * p + 0)) by lia. now rewrite tight_at, Nat.leb_refl by lia. }
+    rewrite T. replace (L <=? 0 + 0) with false by (symmetry; apply Nat.leb_gt; lia).
+    cbn [cost]. rewrite T.
+    pose proof (tight_rest L U p ((L + 1) * n) (L - 1) 1 HL HU ltac:(lia) ltac:(lia)) as R. cbn zeta in R.
+    replace (S ((L + 1) * p + 1)) with (S (S ((L + 1) * p))) in R by lia.
+    cbn [Nat.sub] in R. cbn [Nat.add] in *. rewrite R, IH by assumption. lia.
+Qed.
+
+Lemma tight_idle : forall L U p r k j, j + k = L + 1 -> 1 <= j ->
+  cost (tight L U) L (S ((L + 1) * p + j)) (S ((L + 1) * p)) (repeat false k ++ r) =
+  cost (tight L U) L (S ((L + 1) * S p)) (S ((L + 1) * p)) r.
+Proof.
+  intros L U p r k; induction k as [| k IH]; intros j E Hj.
+  - simpl repeat. cbn [app]. do 2 f_equal. lia.
+  - cbn [repeat app cost]. rewrite tight_at by lia.
+    replace (S ((L + 1) * p) <=? (L + 1) * p) with false by (symmetry; apply Nat.leb_gt; lia).
+    replace (S (S ((L + 1) * p + j))) with (S ((L + 1) * p + S j)) by lia. rewrite IH by lia. reflexivity.
+Qed.
+
+Lemma tight_schedule : forall L U n p u, u <= (L + 1) * p ->
+  cost (tight L U) L (S ((L + 1) * p)) u (tight_choices L n) = n * L.
+Proof.
+  intros L U n; induction n as [| n IH]; intros p u Hu; [ reflexivity |].
+  unfold tight_choices in *. cbn [repeat concat app cost].
+  assert (tight L U (S ((L + 1) * p)) u = 0) as T.
+  { replace (S ((L + 1) * p)) with (S ((L + 1) * p + 0)) by lia. rewrite tight_at by lia. now destruct (u <=? _). }
+  rewrite T. replace (S (S ((L + 1) * p))) with (S ((L + 1) * p + 1)) by lia.
+  rewrite tight_idle by lia. rewrite IH by lia. lia.
+Qed.
+
+Lemma tight_length : forall L n, length (tight_choices L n) = (L + 1) * n.
+Proof.
+  intros L n; unfold tight_choices; induction n as [| n IH]; [ simpl; lia |].
+  cbn [repeat concat app length]. rewrite app_length, repeat_length, IH. lia.
+Qed.
+
+(* n phases: the policy pays n (2 L - 1 + U), some schedule n L. With L and U large, L / U = lambda, the ratio tends to
+   2 + 1/lambda. *)
+Theorem refresh_tight : forall L U n, 1 <= L -> 1 <= U ->
+  fresher_is_no_worse (tight L U) /\ (forall t u, u < t -> tight L U t u <= U) /\
+  cost (tight L U) L 1 0 (policy (tight L U) L 1 0 0 (length (tight_choices L n))) = n * (2 * L - 1 + U) /\
+  cost (tight L U) L 1 0 (tight_choices L n) = n * L.
+Proof.
+  intros L U n HL HU. split; [ apply tight_fresher |]. split; [ intros; now apply tight_most |].
+  rewrite tight_length. split.
+  - pose proof (tight_policy L U n 0 HL HU) as H. now rewrite Nat.mul_0_r in H.
+  - pose proof (tight_schedule L U n 0 0 ltac:(lia)) as H. now rewrite Nat.mul_0_r in H.
+Qed.
