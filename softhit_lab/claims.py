@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from softhit.errors import NotCertified
+from softhit_lab.cells import write_text
 from softhit_lab.claim_figures import draw_claim
 from softhit_lab.figures import save
 from softhit_lab.screen import check_place, console, write_sheet
@@ -16,7 +17,7 @@ from theory.claim import Claim, Figure, Refuted, Survived
 from theory.registry import claim as find_claim
 from theory.registry import claim_module, claims
 
-__all__ = ["claims_sheet", "explain_claim", "print_claims"]
+__all__ = ["claims_markdown", "claims_sheet", "explain_claim", "print_claims"]
 
 HEAD = ("id", "statement", "status", "evidence", "where it breaks")
 _SHOWN = 24
@@ -43,12 +44,25 @@ def claims_sheet() -> Sheet:
     return Sheet("claims", HEAD, rows, note)
 
 
+def claims_markdown() -> str:
+    """Return the table as the README shows it: without the evidence, each id a link to its module."""
+    lines = ["| id | statement | status | where it breaks |", "|---|---|---|---|"]
+    for c in claims():
+        module = claim_module(c.id).__name__.replace(".", "/")
+        cells = (f"[{c.id}]({module}.py)", c.statement, c.status, c.breaks)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def print_claims(output: Path | None) -> None:
-    """Print the registry of claims."""
+    """Print the registry of claims; write it as csv, or as Markdown if the file is called so."""
     check_place(output)
     sheet = claims_sheet()
     sheet.show(console(), left=True)
-    write_sheet(sheet, output)
+    if output is not None and output.suffix == ".md":
+        write_text(claims_markdown(), output)
+    else:
+        write_sheet(sheet, output)
 
 
 def explain_claim(name: str, output: Path | None, check: bool, mutants: bool, slow: bool) -> None:

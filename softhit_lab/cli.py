@@ -299,7 +299,7 @@ def families(common: Common) -> None:
 
 
 @app.command()
-@takes_common("The table as csv; with an ID: the folder to draw its figure into.")
+@takes_common("The table as csv or .md; with an ID: the folder to draw its figure into.")
 def claims(
     common: Common,
     name: Annotated[str | None, typer.Argument(metavar="ID", help="A claim, e.g. C1.")] = None,
