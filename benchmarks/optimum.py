@@ -37,6 +37,8 @@ _PEERS = {
     "cvxpy (HiGHS)": "from offline_opt.flow.lp import solve_lp as solve",
 }
 
+_FINE = ("997/1000", "333/1000", "1/997", "1234567/1000003")
+
 
 def _measure(load: str, kind: str, steps: int, capacity: int, cost: str, limit: float) -> dict[str, Any]:
     return isolated(_CODE.format(kind=kind, steps=steps, capacity=capacity, cost=cost, load=load), limit)
@@ -94,3 +96,15 @@ def run(report: Report, limit: float = 120.0, fast: bool = False) -> None:
         if (steps, 10) in found and (steps, 1000) in found:
             power = math.log10(found[steps, 1000] / found[steps, 10]) / 2
             report.add(table, f"growth exponent in K at T = {steps:,}", f"{power:.2f}", "from K = 10 to 1000")
+    table = "Exact optimum, fine switching costs (zipf, K = 1000, one thread)"
+    for steps in (100_000, 1_000_000)[: 1 if fast else None]:
+        for cost in _FINE:
+            got = _measure(_OURS, "zipf", steps, 1000, cost, 3 * limit)
+            what = f"T = {steps:,}, lambda = {cost}"
+            if "failed" in got:
+                report.add(table, what, got["failed"])
+                continue
+            note = f"peak {got['peak']:.0f} MB, {got['peak'] - got['base']:.0f} MB above the loaded trace"
+            if (steps, 1000) in found:
+                note += f"; {got['seconds'] / found[steps, 1000]:.1f} times lambda = 1/2"
+            report.add(table, what, f"{got['seconds']:.2f} s", note)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from offline_opt.flow.common import ALL, IN, OUT
+from offline_opt.flow.common import ALL, ENTER, IN, LEAVE, OUT
 from offline_opt.flow.search import DRIFT, NEAR, OFFSET, SKIP_IN, SKIP_OUT, SKIP_TURN, WORK, return_slot
 from softhit.jit import jit, lean
 
@@ -62,9 +62,15 @@ def _excess(
 def leave_out(
     node: Any, state: Any, waiting: Any, link: Any, reward: Any, mask: Any, price: Any, todo: Any
 ) -> Any:
-    """Leave out all residual arcs that cost less than 0; list them in ``todo``, and return how many."""
+    """Leave out all residual arcs that cost less than 0; list them in ``todo``, and return how many.
+
+    -1: the potentials break a constraint, which no search would survive.
+    """
     n = 0
     for j in range(len(state) - 1):
+        line, held, s = np.int64(node[8 * j]), np.int64(node[8 * j + 4]), state[j]
+        if (s & ENTER and held > line + price) or (s & LEAVE and line > held) or node[8 * j + 8] > line:
+            return -1
         for kind in range(3):
             excess, _, _ = _excess(node, state, link, reward, mask, price, j, kind, waiting[j])
             if excess <= 0:

@@ -421,6 +421,8 @@ class _Sweep:
         network = (self.state, self.waiting, self.link)
         todo = np.empty(3 * m, np.int64)
         n = leave_out(self.node.reshape(-1), *network, self.reward, self.mask, self.insertion, todo)
+        if n < 0:
+            raise NotCertified("sweep: the potentials to start from are not lawful: a bug")
         todo = todo[:n].copy()
         done = 0
         while done < n:

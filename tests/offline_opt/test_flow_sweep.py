@@ -271,8 +271,11 @@ class TestFinePrice:
     def test_is_not_met_by_way_of_coarse_ones_where_hits_are_of_many_worths(self, repairs) -> None:
         rng = np.random.default_rng(1)
         trace = from_requests(rng.integers(0, 60, 2000), quality=rng.random(2000))
-        assert swept(trace, 20, "997/1000").objective == solve_ssp(trace, 20, "997/1000", CHARGED).objective
+        lam = Fraction(1, 7)
+        assert swept(trace, 20, lam).objective == solve_ssp(trace, 20, lam, CHARGED).objective
         assert repairs == []
+        assert swept(from_requests(trace.requests), 20, lam).method == "sweep"
+        assert len(repairs) == 1
 
     def test_that_outgrows_32_bits_in_the_repair_changes_nothing(self, monkeypatch, repairs) -> None:
         trace = from_requests(np.random.default_rng(2).integers(0, 60, 3000))
@@ -358,6 +361,16 @@ class TestFinePrice:
         given_up = solve_sweep(trace, 20, "997/1000", CHARGED, patience=math.inf)
         assert given_up.method == "ssp"
         assert given_up.objective == expected
+
+    def test_is_charged_for_all_passes_together(self, monkeypatch) -> None:
+        monkeypatch.setattr(sweep, "_WORK_PER_CALL", 100)
+        events = swept(from_requests(np.random.default_rng(2).integers(0, 60, 3000)), 20, 1).events
+        first = sweep._Sweep(events, Fraction(1), 20)
+        assert first.run(math.inf, None)
+        work = int(first.total[WORK])
+        patience = 2 * work / (20 * len(events))
+        assert sweep._Sweep(events, Fraction(1), 20, spent=work // 2).run(patience, None)
+        assert not sweep._Sweep(events, Fraction(1), 20, spent=2 * work).run(patience, None)
 
     def test_is_told_in_events_of_three_passes(self, monkeypatch) -> None:
         monkeypatch.setattr(sweep, "_WORK_PER_CALL", 100)
