@@ -512,7 +512,8 @@ Example two_credits_break_it :
 Proof. vm_compute. repeat split; try reflexivity; intros H; now apply H. Qed.
 
 (* update_then_serve: the counter counts the miss that the cache before the step would have had, but the step
-   is served, and paid, after the admission: theta = lambda is not enough. Requests 0 1 2 3, K = 1, lambda = theta = 1: no misses, cost 3.    *)
+   is served, and paid, after the admission: theta = lambda is not enough. Requests 0 1 2 3, K = 1,
+   lambda = theta = 1: no misses, cost 3.                                                                   *)
 Definition late : setting := Setting [1; 1; 1; 1] 1 false true true 1 1 false.
 Definition early : setting := Setting [1; 1; 1; 1] 1 true true true 1 1 false.
 
