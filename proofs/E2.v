@@ -857,8 +857,8 @@ Qed.
 
 (* ---- weak duality ------------------------------------------------------------------------------------------ *)
 
-(* For any prices >= 0 with entry <= lambda and credits of coverage in [0, w_t] (honest), LB <= the cost of every schedule. LB = bound / (full mult) and
-   cost = c / (full q); multiplied by full mult q.                                                          *)
+(* For any prices >= 0 with entry <= lambda, and for coverage credits in [0, w_t] (honest), LB is at most the
+   cost of every schedule. LB = bound / (full mult), cost = c / (full q); multiplied by full mult q.         *)
 Theorem weak_duality : forall s p q mult entry ps tr sch c,
   valid_setting s -> valid_trace s tr -> 0 <= mult -> 0 < q -> 0 <= p ->
   proper ps -> Forall2 (honest s mult) tr ps -> 0 <= entry -> q * entry <= p * (full s * mult) ->
