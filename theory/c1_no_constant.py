@@ -378,8 +378,8 @@ CLAIM = Claim(
     variant="serve_then_update (update_then_serve: lambda > 0), stream, e_t = q_t, hard hits, any fill",
     source="ours; the SOLAR paper's abstract states at most 3, independent of K; we do not have its proof",
     status="machine-checked",
-    scope="all K >= 1 and rational lambda >= 0 in Coq, all real lambda by SMT and by hand; every online policy of the"
-    " registry measured against exact OPT",
+    scope="all K >= 1; rational lambda >= 0 and finite mixtures of policies in Coq, the rest by hand and SMT; every"
+    " online policy of the registry measured against exact OPT",
     breaks="nothing is said about typical traces; pool: (1 + 1/lambda) H_K instead",
     checks=(
         Check("inequalities", inequalities, needs=("z3", "cvc5")),
