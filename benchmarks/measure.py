@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from typing import Any
 
-__all__ = ["Report", "Row", "isolated", "paired", "rate", "ratio"]
+__all__ = ["Report", "Row", "isolated", "more_than", "paired", "rate", "ratio"]
 
 _LIBRARIES = ["softhit", "numpy", "numba", "scipy", "libcachesim", "ortools", "networkx", "cvxpy", "highspy"]
 
@@ -82,6 +82,11 @@ def rate(seconds: list[float], count: int) -> str:
     return f"{count / statistics.median(seconds) / 1e6:.2f} M/s"
 
 
+def more_than(memory: float) -> str:
+    """Return the entry of a rival whose limit of memory was too low."""
+    return f"needs more than {memory:g} GB"
+
+
 def isolated(code: str, limit: float, memory: float | None = None) -> dict[str, Any]:
     """Run Python code that prints one JSON object in a fresh process; a limit or a crash is an answer too.
 
@@ -107,7 +112,7 @@ def isolated(code: str, limit: float, memory: float | None = None) -> dict[str, 
         return {"failed": f"not finished in {limit:g} s"}
     if done.returncode:
         if memory is not None and ("MemoryError" in done.stderr or "bad_alloc" in done.stderr):
-            return {"failed": f"more than {memory:g} GB of memory"}
+            return {"failed": more_than(memory)}
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
         lines = done.stderr.strip().splitlines() or ["nothing on standard error"]
         return {"failed": f"crashed: {how}, {lines[-1][:80]}"}

@@ -23,8 +23,23 @@ def test_a_limit_or_a_crash_is_an_answer(code: str, says: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of address space is Linux's")
 def test_too_much_memory_is_an_answer() -> None:
-    assert isolated("block = bytearray(10**9)", 60, memory=0.5) == {"failed": "more than 0.5 GB of memory"}
+    assert isolated("block = bytearray(10**9)", 60, memory=0.5) == {"failed": "needs more than 0.5 GB"}
     assert isolated("print(json.dumps(dict(a=1)))", 60, memory=0.5) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [("Memory limit reached", "needs more than 8 GB"), ("Unknown", "gave up after 7 s: Unknown")],
+)
+def test_a_value_without_an_optimal_status_is_no_answer(
+    status: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"seconds": 7.0, "value": 0.0, "status": status}
+    monkeypatch.setattr(soft_opt, "isolated", lambda *_: dict(answer))
+    report = Report()
+    size = {"steps": 1, "items": 1, "per_topic": 1}
+    soft_opt._rivals(report, "table", size, 1, 1.0, 1.0, {})
+    assert {row.value for row in report.tables["table"]} == {says}
 
 
 def test_a_rival_that_failed_at_a_smaller_size_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
