@@ -378,7 +378,7 @@ CLAIM = Claim(
     variant="serve_then_update (update_then_serve: lambda > 0), stream, e_t = q_t, hard hits, any fill",
     source="ours; the SOLAR paper's abstract states at most 3, independent of K; we do not have its proof",
     status="machine-checked",
-    scope="all K >= 1; rational lambda, finite mixtures of policies in Coq, the rest by hand and SMT; and every"
+    scope="all K >= 1; rational lambda, finite mixtures of policies in Coq, the rest by hand and SMT; every"
     " online policy of the registry measured against exact OPT",
     breaks="nothing is said about typical traces; pool: (1 + 1/lambda) H_K instead",
     checks=(
