@@ -15,14 +15,16 @@ may be dropped and come back. If all costs are multiples of g, the bound may be 
 solution makes a weak bound, never a false one.
 
 For ``coverage``, with credits ``0 <= credit[t] <= w_t``: an item earns ``credit[t] s_t(i)``, and the bound
-loses ``(w_t - credit[t]) m_t`` more, m_t the coverage of the best k items that can be there.
+loses ``(w_t - credit[t]) m_t`` more, m_t the coverage of the best k items that can be there. The checker
+rounds both products up to whole units, which only lowers the bound.
 
 Proof
 -----
 In ``proofs/E2.md``. ``proofs/E2.v`` proves the checker's algorithm, entry by entry and with products in
-pairs, and its rounding, for ``best`` and ``mean_topk``, a score included. ``coverage`` and the reading of
-files are not in it, and it speaks of a Coq text: that the Python text computes the same number is tested
-here, against the definition written out step by step.
+pairs, and its rounding, for every aggregator, ``coverage`` with its credits and a score included. The reading
+of files, hashes and 64-bit arithmetic are not in it, and it speaks of a Coq text: that the Python text
+computes the same number is tested, against the definition written out step by step (here, ``best`` and
+``mean_topk``) and against the Coq text (``tests/theory/test_coq_agreement.py``, all three).
 
 Examples
 --------
@@ -235,8 +237,8 @@ CLAIM = Claim(
     variant="every order, availability, fill and aggregator; sizes, weights, scores",
     source="Lagrangian duality; the programme per item and the checker ours",
     status="machine-checked",
-    scope="all instances and prices for best and mean_topk; coverage: written proof and random instances",
-    breaks="entry prices above lambda and negative prices are refused; coverage is not in the Coq proof",
+    scope="all instances and prices, every aggregator, for the Coq text; the Python text: random instances",
+    breaks="entry prices above lambda and negative prices are refused; reading files is not in the Coq proof",
     checks=(
         Check("sound", sound),
         Check("checker", checker),
