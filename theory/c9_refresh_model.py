@@ -253,6 +253,15 @@ SMT = {
 (assert (> (* lambda alg) (+ (* (+ (* 2.0 lambda) 1.0) opt) (* lambda lambda))))
 (check-sat)
 """,
+    "three": """; C9: for lambda >= 1 the factor is at most 3
+(set-logic QF_NRA)
+(declare-const lambda Real)
+(declare-const factor Real)
+(assert (>= lambda 1.0))
+(assert (= (* factor lambda) (+ (* 2.0 lambda) 1.0)))
+(assert (> factor 3.0))
+(check-sat)
+""",
 }
 
 
@@ -260,6 +269,7 @@ def phase(most: str = "(+ (* 2.0 lambda) 1.0)", fresher: str = "(<= a b)") -> No
     """For all real lambda > 0: each phase costs the policy at most 2 lambda + 1, and any schedule lambda."""
     unsat("phase", _phase(most, fresher))
     unsat("sum", SMT["sum"])
+    unsat("three", SMT["three"])
 
 
 def recurring(asked: Sequence[int], start: int = -1) -> list[list[int]]:
