@@ -10,6 +10,7 @@ __all__ = [
     "MissingExtra",
     "NotCertified",
     "PolicyError",
+    "ReplayError",
     "SofthitError",
     "UnknownName",
 ]
@@ -45,6 +46,28 @@ class InvalidSchedule(SofthitError):
 
 class PolicyError(SofthitError):
     """A policy returned something that is not a decision; the message names the policy and the step."""
+
+
+class ReplayError(PolicyError):
+    """Somebody else's program broke the line protocol, stalled or ended; the message names the step.
+
+    Attributes
+    ----------
+    step : int
+        The first step without a good reply; -1: it failed before the first step.
+    kind : str
+        ``"reply"`` (not what the protocol allows), ``"timeout"``, ``"exit"`` (it ended or was ended by a
+        signal), ``"closed"`` (it closed its output and lives on), ``"long"`` (a line above the limit),
+        ``"error"`` (it gave up and said why), ``"unsupported"`` (the same, for what it cannot do).
+    """
+
+    def __init__(self, message: str, step: int = -1, kind: str = "reply") -> None:
+        super().__init__(message)
+        self.step = step
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[ReplayError], tuple[str, int, str]]:
+        return ReplayError, (str(self), self.step, self.kind)
 
 
 class MissingExtra(SofthitError, ImportError):

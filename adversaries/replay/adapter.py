@@ -1,9 +1,10 @@
 """What an adapter to somebody else's cache is, and the registry of adapters.
 
-An adapter is a thin shell around one library: it asks the library what a step asks, inserts on a miss if that
-is how the library is used, and then *reads from the library itself* what it holds. It keeps no book of its own
-about contents, it decides nothing and counts nothing; softhit makes the schedule from what was read, verifies it
-and prices it. What cannot be read, or a step that the library has no notion of, raises :class:`Unsupported`.
+An adapter is a thin shell around one library: it asks the library what a step asks, inserts on a miss if
+that is how the library is used, and then *reads from the library itself* what it holds. It keeps no book of
+its own about contents, it decides nothing and counts nothing; softhit makes the schedule from what was read,
+verifies it and prices it. What cannot be read, or a step that the library has no notion of, raises
+:class:`Unsupported`.
 
 A module of :mod:`adversaries.replay.adapters` imports its library inside functions and defines
 ``ADAPTERS``, a tuple of :class:`AdapterInfo`.
@@ -93,7 +94,7 @@ class Ask:
     ----------
     step : int
     query : int
-        The one item that serves the query, or -1: several do, or none (then only ``vector`` says what is asked).
+        The one item that serves the query; -1: none or several do, and only ``vector`` says what is asked.
     weight : int
         0: no query at this step, only the arrival.
     arrival : int
