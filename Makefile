@@ -3,6 +3,7 @@
 #   make demo [DATA=path]   a first run from nothing: policies against the optimum, into results/demo
 #   make test               the tests without their slow part; examples in docstrings and docs are tests too
 #   make slow               the slow part
+#   make claims             every claim with its mutants: pytest theory/ --mutants
 #   make mutants            faults put into solvers and checkers by hand: is each one noticed?
 #   make lint               ruff and mypy
 #   make wheel              build the wheel and try it in a fresh environment elsewhere
@@ -13,7 +14,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test slow mutants lint types wheel bench figures proofs clean
+.PHONY: help venv demo test slow claims mutants lint types wheel bench figures proofs clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -60,6 +61,9 @@ test: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow --durations=10 $(PYTEST_ARGS)
+
+claims: $(VENV)/.dev
+	$(BIN)/python -m pytest theory --mutants $(PYTEST_ARGS)
 
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
