@@ -68,7 +68,7 @@ __all__ = ["CLAIM", "least_uniform", "limit_of_learning", "measure"]
 
 STORED = artefact.FOLDER / "c7_limits.csv"
 CAPACITY = 8
-LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+LENGTHS = (10, 30, 100, 300, 1000, 3000)
 POLICIES = ("lru", "gated_lru(theta=2)", "solar")
 FLOOR = Fraction(1, 4)
 SEEDS = 24
@@ -312,7 +312,7 @@ CLAIM = Claim(
     ),
     proofs=("C7.md",),
     figure=Figure(
-        title=f"Longer segments, K = {CAPACITY}: w = K; the same with a floor of 1/4; uniform on w = K+1",
+        title=f"Longer segments, K = {CAPACITY}: w = K, the same with a floor, w = K + 1",
         rows=_stored_rows,
         x="L/K",
         y="ratio",
