@@ -45,23 +45,23 @@ class Cell:
 
 def full_grid(cap: int = 3 * 10**9, runs: int = 200) -> Iterator[Cell]:
     """Yield the cells of the full grid, those within runs * K * T <= cap first, then the others."""
-    later = []
-    for scale in SCALES:
-        for horizon in HALF_DECADES:
-            for k in SLOTS:
-                cell = Cell("hard", k, (horizon,), scale)
-                if cell.gap > LARGEST_GAP:
-                    continue
-                if runs * k * horizon > 1.1 * cap:  # T = 10^6 with K = 16 is meant to be inside
-                    later.append(cell)
-                else:
-                    yield cell
-    for k in (2, 8, 32):
-        yield Cell("fixed", k, (1_000, 3_000, 10_000, 30_000, 100_000), FIXED_GAP)
-    for k in (256,):
-        for scale in SCALES:
-            yield Cell("hard", k, (50_000,), scale)
-    yield from sorted(later, key=lambda cell: (cell.marks, SCALES.index(cell.scale), cell.k))
+    cells = [
+        Cell("hard", k, (horizon,), scale)
+        for horizon in HALF_DECADES
+        for scale in SCALES
+        for k in SLOTS
+        if scale * math.sqrt(k / horizon) <= LARGEST_GAP
+    ]
+    cells += [Cell("hard", 256, (50_000,), scale) for scale in SCALES]
+    cells += [Cell("fixed", k, HALF_DECADES[:5], FIXED_GAP) for k in (2, 8, 32)]
+
+    def turn(cell: Cell) -> tuple[bool, bool, int]:
+        horizon = cell.marks[-1]
+        # T = 10^6 with K = 16 is meant to be inside
+        outside = runs * cell.k * horizon > 1.1 * cap
+        return outside, horizon > 100_000 and cell.scale != SCALES[0], horizon
+
+    yield from sorted(cells, key=turn)
 
 
 FULL = "full"

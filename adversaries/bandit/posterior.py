@@ -7,8 +7,8 @@ mode f lies under its tangent, taken at a level x in the logarithm:
 
 whose mass is p = f(x)/g. Where p <= 1 a draw can be made in two parts: with probability p there is a
 *candidate* ``z = x - E/g`` (E exponential), accepted with probability ``f(z) / (f(x) exp(-g (x - z)))``. What
-is accepted has density f on (0, x); nothing accepted means that the draw is x or more. Most rounds of most arms
-end with no candidate, and cost nothing where candidates are found by a search tree.
+is accepted has density f on (0, x); nothing accepted means that the draw is x or more. Most arms have no
+candidate in most rounds, and cost nothing where candidates are found by a search tree.
 """
 
 from __future__ import annotations

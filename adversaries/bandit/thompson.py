@@ -1,8 +1,8 @@
 """Thompson sampling: evict the slot whose posterior draw is lowest, found without making every draw.
 
 All posteriors but one stay the same from a round to the next. A level x cuts them: draws below x come from
-candidates (``posterior.py``), which arm j has with probability p_j. Poisson points of rate ``-log(1 - p_j)`` say
-which arms have one, and a tree of rates finds them: a round costs the number of candidates, not of arms.
+candidates (``posterior.py``), which arm j has with probability p_j. Poisson points of rate ``-log(1 - p_j)``
+say which arms have one, and a tree of rates finds them: a round costs the number of candidates, not of arms.
 Arms with large p_j are *hot* and drawn plainly. If no draw lies below x, the others are drawn from above x.
 
 The law of the evicted slot is exactly that of the lowest of K independent draws, up to rounding of doubles,

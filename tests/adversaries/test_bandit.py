@@ -13,6 +13,8 @@ import pytest
 from scipy import stats
 
 from adversaries.bandit import POLICIES, one_good, play
+from adversaries.bandit.bayes import least_bayes_regret
+from adversaries.bandit.clique import expected_loss, play_matrix, play_means, rates
 from adversaries.bandit.grid import Cell, full_grid, run_cell
 from adversaries.bandit.posterior import draw_beta, fits, log_density, tangent
 from adversaries.bandit.thompson import arrange, lowest_below
@@ -258,3 +260,70 @@ def test_a_cell_is_the_same_each_time_and_other_runs_differ():
     assert one.tolist() == run_cell(cell, 5).tolist()
     assert len(set(one[:, 0].tolist())) > 1
     assert one.tolist() != run_cell(cell, 5, seed=1).tolist()
+
+
+def least_by_game_tree(k, rounds, gap, history=()):
+    """Minimum over all decision trees; a history weighs its chance under each good slot."""
+    half = Fraction(1, 2)
+    chance = []
+    for good in range(k):
+        p = Fraction(1, k)
+        for slot, loss in history:
+            of = half - (gap if slot == good else 0)
+            p *= of if loss else 1 - of
+        chance.append(p)
+    if len(history) == rounds:
+        return Fraction(0)
+    return min(
+        gap * sum(chance[:slot] + chance[slot + 1 :])
+        + sum(least_by_game_tree(k, rounds, gap, (*history, (slot, loss))) for loss in (0, 1))
+        for slot in range(k)
+    )
+
+
+@pytest.mark.parametrize(("k", "rounds"), [(1, 3), (2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 3), (4, 2)])
+@pytest.mark.parametrize("gap", [Fraction(0), Fraction(1, 7), Fraction(1, 4), Fraction(1, 2)])
+def test_the_least_bayes_regret_is_that_of_the_best_decision_tree(k, rounds, gap):
+    assert least_bayes_regret(k, rounds, gap) == least_by_game_tree(k, rounds, gap)
+
+
+def test_the_least_bayes_regret_is_below_that_of_every_policy_here():
+    gap, rounds = Fraction(1, 5), 20
+    least = float(least_bayes_regret(2, rounds, gap))
+    for policy in ("thompson", "uniform", "ucb1", "lowest_posterior_mean"):
+        regret = [play(policy, one_good(2, 0.2), rounds, [8, run]).regret[0] for run in range(2_000)]
+        assert np.mean(regret) > least - 5 * np.std(regret) / math.sqrt(2_000)
+    with pytest.raises(InvalidInput, match="gap"):
+        least_bayes_regret(2, 3, Fraction(3, 4))
+
+
+def plain_clique(losses, eta, gamma, total=None, t=0):
+    """Expected loss of exponential weights by recursion over what is evicted, in plain Python."""
+    if t == len(losses):
+        return 0.0
+    k = len(losses[0])
+    total = total or [0.0] * k
+    mass = sum(math.exp(-eta * x) for x in total)
+    p = [(1 - gamma) * math.exp(-eta * x) / mass + gamma / k for x in total]
+    answer = 0.0
+    for gone in range(k):
+        later = [x + (losses[t][i] / (1 - p[i]) if i != gone else 0) for i, x in enumerate(total)]
+        answer += p[gone] * (losses[t][gone] + plain_clique(losses, eta, gamma, later, t + 1))
+    return answer
+
+
+@pytest.mark.parametrize(("k", "rounds"), [(2, 1), (2, 7), (3, 4), (4, 3)])
+def test_the_expected_loss_on_the_clique_is_that_of_all_evictions(k, rounds):
+    losses = np.random.default_rng([k, rounds]).random((rounds, k))
+    for eta in (0.02, 0.25):
+        got = expected_loss(losses, eta, 2 * eta)
+        assert got == pytest.approx(plain_clique(losses.tolist(), eta, 2 * eta), rel=1e-12)
+        played = [play_matrix(np.random.default_rng([9, run]), losses, eta, 2 * eta) for run in range(4_000)]
+        assert abs(np.mean(played) - got) < 5 * np.std(played) / math.sqrt(4_000) + 1e-12
+
+
+def test_two_slots_of_equal_means_cost_no_pseudo_regret_and_a_free_one_is_found():
+    for means, low, high in (([0.5, 0.5], 0, 0), ([0.0, 1.0], 1, 200)):
+        regret = np.zeros(1)
+        play_means(np.random.default_rng(1), np.array(means), np.array([2_000]), *rates(2, 2_000), regret)
+        assert low <= regret[0] <= high
