@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import certificates, optimum, simulation, soft_opt, solar_speed
+from benchmarks import bandit, certificates, optimum, simulation, soft_opt, solar_speed
 from benchmarks.measure import Report
 
 
@@ -14,7 +14,9 @@ def main() -> int:
     """Parse the command line, run, print, and write the JSON if asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--only", choices=["simulation", "solar", "optimum", "certificates", "soft"], help="run one part"
+        "--only",
+        choices=["simulation", "solar", "optimum", "certificates", "soft", "bandit"],
+        help="run one part",
     )
     parser.add_argument("--fast", action="store_true", help="small sizes: does it run at all?")
     parser.add_argument("-o", "--output", type=Path, help="write the figures as JSON")
@@ -30,6 +32,8 @@ def main() -> int:
         certificates.run(report, fast=chosen.fast)
     if chosen.only in (None, "soft"):
         soft_opt.run(report, limit=20 if chosen.fast else 120, fast=chosen.fast)
+    if chosen.only in (None, "bandit"):
+        bandit.run(report, 20_000 if chosen.fast else 200_000)
     if chosen.output:
         chosen.output.parent.mkdir(parents=True, exist_ok=True)
         partial = chosen.output.with_suffix(".part")
