@@ -1,0 +1,5 @@
+(set-logic QF_NRA)
+(declare-const h Real)
+(assert (and (< 0 h) (<= h 1)))
+(assert (or (< (* (+ 1 h) (- 1 (/ h 2))) 1) (> (* (+ 1 h) (+ 1 h)) (+ 1 (* 3 h)))))
+(check-sat)

@@ -1,0 +1,8 @@
+(set-logic QF_NRA)
+(declare-const g Real)
+(declare-const l Real)
+(declare-const m Real)
+(declare-const s Real)
+(assert (and (< 0 m) (< 0 g) (<= 0 s) (= (* s s) (* m l)) (>= (* 4 l) (* g g m))))
+(assert (> (* 24 g m) (* 48 s)))
+(check-sat)
