@@ -169,6 +169,48 @@ def run(
 
 
 @app.command()
+@takes_common("Write the schedule, what it held, to this file.")
+def replay(
+    common: Common,
+    trace: TraceFile,
+    capacity: Capacity,
+    switch_cost: SwitchCost = "1",
+    program: Annotated[
+        str | None,
+        typer.Option("--exec", help="A program that speaks the line protocol, in quotes."),
+    ] = None,
+    adapter: Annotated[
+        str | None, typer.Option("--adapter", help="A library by the name of its adapter, or module:Class.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", help="Seconds per reply, 30 at least for the first; default 10, adapters 30.")
+    ] = None,
+    opt_method: Method = "auto",
+    opt_time_limit: Limit = None,
+) -> None:
+    """Drive somebody else's cache through a trace. Verifies and prices what it held.
+
+    --exec runs the program that you name, with your rights. Exits with 1 if the implementation breaks the
+    protocol or its capacity, stalls, aborts or ends.
+    """
+    from softhit_lab.replay import replay_trace
+
+    replay_trace(
+        trace,
+        program,
+        adapter,
+        ranges.whole("capacity", capacity, low=1),
+        ranges.switch_cost(switch_cost),
+        common.seed,
+        common.variant,
+        ranges.seconds("timeout", timeout),
+        opt_method,
+        ranges.seconds("opt_time_limit", opt_time_limit),
+        common.output,
+    )
+
+
+@app.command()
 @takes_common("Write what proves it, a certificate, to this file; ending in .parquet: the schedule.")
 def opt(
     common: Common,
@@ -278,6 +320,89 @@ def ratio(
         backend=backend,
         with_figures=figures,
     )
+
+
+@app.command()
+@takes_common("Write the worst trace to this file; a search that is interrupted leaves its state beside it.")
+def attack(
+    common: Common,
+    capacity: Capacity,
+    policy: Annotated[
+        str | None, typer.Option("--policy", "-p", help="The policy: a name, or module:Class.")
+    ] = None,
+    program: Annotated[
+        str | None, typer.Option("--exec", help="Instead: a program that speaks the line protocol.")
+    ] = None,
+    switch_cost: SwitchCost = "1",
+    budget: Annotated[
+        str, typer.Option("--budget", help="Evaluations, e.g. 1e4; or a time, e.g. 60s or 5m.")
+    ] = "60s",
+    steps: Annotated[str, typer.Option("--steps", "-T", help="About how long the trace shall be.")] = "2000",
+    items: Annotated[
+        str | None, typer.Option("--items", help="N > K; default K + 1. More are slower.")
+    ] = None,
+    length: Annotated[
+        str | None,
+        typer.Option("--length", help="Requests before it repeats, at most; default 8 N, within 24 to 60."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
+) -> None:
+    """Search for the requests that are worst for a policy, from random ones.
+
+    What is found repeats itself for ever, and its ratio is that of what the second half of the trace costs
+    the policy to what it adds to the exact optimum. --exec runs the program that you name, with your rights.
+    Ctrl-C keeps the best so far; with -o the same command goes on from there.
+    """
+    from softhit_lab.attack import Target, read_budget
+    from softhit_lab.attack import attack as run_attack
+
+    k, lam = ranges.whole("capacity", capacity, low=1, high=10**6), ranges.switch_cost(switch_cost)
+    interrupted = run_attack(
+        Target(policy, program, k, lam, common.variant),
+        read_budget(budget),
+        ranges.whole("steps", steps, low=2, high=10**7),
+        None if items is None else ranges.whole("items", items, low=k + 1, high=10**6),
+        None if length is None else ranges.whole("length", length, low=2, high=10_000),
+        common.seed,
+        common.output,
+        quiet,
+    )
+    if interrupted:
+        raise typer.Exit(130)
+
+
+@app.command()
+@takes_common("Write the small trace to this file.")
+def shrink(
+    common: Common,
+    trace: TraceFile,
+    capacity: Capacity,
+    policy: Annotated[
+        str | None, typer.Option("--policy", "-p", help="The policy: a name, or module:Class.")
+    ] = None,
+    program: Annotated[
+        str | None, typer.Option("--exec", help="Instead: a program that speaks the line protocol.")
+    ] = None,
+    switch_cost: SwitchCost = "1",
+    ratio: Annotated[
+        str | None,
+        typer.Option(
+            "--at-least", "-R", help="The ratio to keep, or inf; default: what it is, 95 % if that is a mean."
+        ),
+    ] = None,
+    steps: Annotated[str, typer.Option("--steps", "-T", help="About how long the trace shall be.")] = "2000",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
+) -> None:
+    """Reduce a trace of requests to one that is as bad for a policy, and that a person can read.
+
+    A trace that does not repeat itself is taken as repeated for ever. Nothing smaller than the result by one
+    request, or by one item, keeps the ratio.
+    """
+    from softhit_lab.attack import Target, shrink_trace
+
+    k, lam = ranges.whole("capacity", capacity, low=1, high=10**6), ranges.switch_cost(switch_cost)
+    target = Target(policy, program, k, lam, common.variant)
+    shrink_trace(trace, target, ratio, ranges.whole("steps", steps, low=2, high=10**7), common.output, quiet)
 
 
 @app.command()

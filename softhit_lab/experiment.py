@@ -17,6 +17,7 @@ from typing import Any
 import adversaries
 import offline_opt
 import softhit
+from adversaries.replay.line import program_digest
 from offline_opt.facade import Problem
 from softhit import Trace, Variant
 from softhit.check import check_real, unknown
@@ -221,7 +222,10 @@ def code_version() -> str:
 
 @lru_cache(maxsize=256)
 def _policy_source(spec: str) -> str:
-    """Return a digest of the file of a user's own policy ``module:Class``; empty for registered ones."""
+    """Return a digest of the file of a user's own policy or program; empty for registered ones."""
+    scheme, _, command = spec.strip().partition(":")
+    if scheme == "exec":
+        return program_digest(command)
     if ":" not in spec.partition("(")[0]:
         return ""
     module = importlib.import_module(spec.partition(":")[0].strip())

@@ -193,7 +193,7 @@ def run_policies(
         numbers = (paid.fraction, paid.misses, paid.switching)
         lines.append((spec, *map(show_number, numbers), share, str(paid.insertions), str(paid.paid), hit))
         if output is not None:
-            facts = {"policy": spec, "seed": seed, **_conditions(trace, capacity, switch_cost, variant)}
+            facts = {"policy": spec, "seed": seed, **conditions(trace, capacity, switch_cost, variant)}
             write_schedule(schedule, output, facts)
     head = ("policy", "cost", "misses", "switching", "share", "inserted", "paid for", "hit ratio")
     title = f"{path.name}: K = {capacity}, lambda = {switch_cost}, {variant.label}, seed {seed}"
@@ -310,7 +310,7 @@ def _write_found(found: offline_opt.OptResult, problem: Problem, output: Path) -
     elif found.schedule is None:
         raise InvalidInput("there is no schedule to write; give the method more time")
     else:
-        facts = {"method": found.method, **_conditions(trace, capacity, switch_cost, variant)}
+        facts = {"method": found.method, **conditions(trace, capacity, switch_cost, variant)}
         write_schedule(found.schedule, output, facts)
 
 
@@ -375,7 +375,7 @@ def _provable(found: offline_opt.OptResult) -> str:
     return "with -o, of the bracket LB <= OPT <= UB"
 
 
-def _conditions(trace: Trace, capacity: int, switch_cost: Fraction, variant: Variant) -> dict[str, Any]:
+def conditions(trace: Trace, capacity: int, switch_cost: Fraction, variant: Variant) -> dict[str, Any]:
     """Return what a schedule was made for, as its file records it."""
     return {
         "trace": trace.hash,

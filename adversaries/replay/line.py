@@ -24,8 +24,12 @@ A client in one line of Python, which never lets anything in, against four reque
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import os
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +41,14 @@ from adversaries.replay.process import MAX_LINE, Child, ChildFailed
 from softhit.check import as_array, check_int, check_real, fail
 from softhit.errors import InvalidInput, InvalidSchedule, PolicyError, ReplayError
 from softhit.exact import check_switch_cost
-from softhit.policies import Context, Decision, Observation
+from softhit.policies import Context, Decision, Observation, register_scheme
 from softhit.retrieval import utility_scale
 from softhit.schedule import Schedule
 from softhit.simulate import POLICY_ROLE, child_rng, simulate
 from softhit.trace import Trace
 from softhit.variant import Variant
 
-__all__ = ["MAX_AHEAD", "MAX_LINE", "Client", "LinePolicy", "line_policy", "run_line"]
+__all__ = ["MAX_AHEAD", "MAX_LINE", "Client", "LinePolicy", "line_policy", "program_digest", "run_line"]
 
 MAX_AHEAD = 256
 """Steps that are sent ahead of their replies at most."""
@@ -52,6 +56,7 @@ MAX_AHEAD = 256
 _VERSION = 1
 _GRACE = 1.0
 _NONE: list[int] = []
+_Reply = tuple[Sequence[int], Sequence[int], int | None]
 
 
 @dataclass(frozen=True)
@@ -180,9 +185,8 @@ class LinePolicy:
             self._abandon()
             raise
         if hit is not None:
-            self.answered = [] if self.answered is None else self.answered
-            self.answered += [-2] * (t - len(self.answered)) + [hit]
-        return Decision(evict, admit)
+            self._note(t, hit)
+        return Decision(tuple(evict), tuple(admit))
 
     def close(self) -> None:
         """Say goodbye, wait a moment, and kill whatever is left; the object can be started again."""
@@ -222,9 +226,11 @@ class LinePolicy:
                         f"{self._who()} at step {sent - 1}: a line that nothing asked for: {_short(extra)}",
                         sent - 1,
                     )
-                for evict, admit in self._replies(lines, done):
+                for evict, admit, hit in self._replies(lines, done):
                     if evict or admit:
                         book.enter(done, evict, admit)
+                    if hit is not None:
+                        self._note(done, hit)
                     done += 1
         except ChildFailed as failure:
             self._abandon()
@@ -233,6 +239,12 @@ class LinePolicy:
             self._abandon()
             raise
         return book.schedule()
+
+    def _note(self, t: int, hit: int) -> None:
+        if self.answered is None:
+            self.answered = []
+        # a reply without it says nothing
+        self.answered += [-2] * (t - len(self.answered)) + [hit]
 
     def _who(self) -> str:
         return f"program {self.name!r}"
@@ -307,7 +319,7 @@ class LinePolicy:
         name = _plain(said.get("name", shlex.join(self.command)))
         return Client(name, _plain(said.get("version", "")), min(ahead, MAX_AHEAD), restart, vectors)
 
-    def _reply(self, line: bytes, t: int) -> tuple[tuple[int, ...], tuple[int, ...], int | None]:
+    def _reply(self, line: bytes, t: int) -> _Reply:
         said = self._object(line, t)
         if type(said.get("t")) is not int or said["t"] != t:
             raise self._bad(t, f'a reply must say "t": {t}', line)
@@ -322,28 +334,29 @@ class LinePolicy:
             raise self._bad(t, f'"{name}" must be a list of item ids', line)
         return tuple(ids)
 
-    def _replies(self, lines: list[bytes], first: int) -> list[tuple[Sequence[int], Sequence[int]]]:
+    def _replies(self, lines: list[bytes], first: int) -> list[_Reply]:
         """Read replies to consecutive steps, all at once where they are as they should be."""
         try:
             many = json.loads(b"[" + b",".join(lines) + b"]")
         except (ValueError, RecursionError):
             many = []
         if len(many) == len(lines):
-            found: list[tuple[Sequence[int], Sequence[int]]] = []
+            found: list[_Reply] = []
             for t, said in enumerate(many, first):
-                if not isinstance(said, dict) or type(said.get("t")) is not int or said["t"] != t:
+                if type(said) is not dict or type(said.get("t")) is not int or said["t"] != t:
                     break
-                if "error" in said or "unsupported" in said:
-                    break
-                evict, admit = said.get("evict", _NONE), said.get("admit", _NONE)
+                evict, admit, hit = said.get("evict", _NONE), said.get("admit", _NONE), said.get("hit")
+                if hit is not None or "error" in said or "unsupported" in said:
+                    found.append(self._reply(lines[t - first], t))
+                    continue
                 if evict != _NONE or admit != _NONE:
                     line = lines[t - first]
                     evict, admit = self._ids(said, "evict", t, line), self._ids(said, "admit", t, line)
-                found.append((evict, admit))
+                found.append((evict, admit, None))
             if len(found) == len(lines):
                 return found
         # something is wrong, or a line holds more than one value: look at each by itself
-        return [self._reply(line, t)[:2] for t, line in enumerate(lines, first)]
+        return [self._reply(line, t) for t, line in enumerate(lines, first)]
 
     def _vectors(self, trace: Trace, t: int, arrival: int) -> str:
         text = ""
@@ -438,6 +451,21 @@ def _plain(value: Any) -> str:
 def line_policy(command: str, timeout: float = 10.0) -> LinePolicy:
     """Return a program as a policy: ``with line_policy("./my_cache") as policy: ...``."""
     return LinePolicy(command, timeout)
+
+
+register_scheme("exec", line_policy)
+
+
+def program_digest(command: str) -> str:
+    """Return a digest of the program and of the files that its arguments name, so that a change shows."""
+    digest = hashlib.sha256()
+    for place, word in enumerate(line_policy(command).command):
+        path = (shutil.which(word) or word) if place == 0 else word
+        if not os.path.isfile(path):
+            continue
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:12]
 
 
 def run_line(

@@ -29,6 +29,7 @@ from softhit.policies.registry import (
     policy_names,
     register,
     register_kernel,
+    register_scheme,
     split_specs,
 )
 
@@ -45,5 +46,6 @@ __all__ = [
     "policy_names",
     "register",
     "register_kernel",
+    "register_scheme",
     "split_specs",
 ]

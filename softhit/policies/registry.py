@@ -21,6 +21,7 @@ __all__ = [
     "policy_names",
     "register",
     "register_kernel",
+    "register_scheme",
     "split_specs",
 ]
 
@@ -65,6 +66,14 @@ def register(info: PolicyInfo) -> None:
     if info.name in _REGISTRY:
         raise InvalidInput(f"a policy named {info.name!r} is registered already")
     _REGISTRY[info.name] = info
+
+
+_SCHEMES: dict[str, Callable[[str], Policy]] = {}
+
+
+def register_scheme(scheme: str, load: Callable[[str], Policy]) -> None:
+    """Let ``make_policy("scheme:rest")`` call ``load(rest)``; a second registration replaces the first."""
+    _SCHEMES[scheme] = load
 
 
 def register_kernel(
@@ -140,6 +149,8 @@ def _value(text: str) -> Any:
 def make_policy(spec: str) -> Policy:
     """Return a fresh policy from its name, with optional parameters, or from ``module:Class``.
 
+    Importing :mod:`adversaries.replay.line` adds ``exec:COMMAND``, a program that speaks the line protocol.
+
     Raises
     ------
     UnknownName
@@ -152,6 +163,9 @@ def make_policy(spec: str) -> Policy:
     >>> make_policy("fifo").name
     'fifo'
     """
+    scheme, _, rest = spec.strip().partition(":")
+    if scheme in _SCHEMES:
+        return _SCHEMES[scheme](rest)
     match = re.fullmatch(r"\s*([\w.]+(?::\w+)?)\s*(?:\((.*)\))?\s*", spec)
     if not match:
         raise InvalidInput(f"policy must be a name, name(key=value, ...) or module:Class, got {spec!r}")

@@ -1,0 +1,137 @@
+"""Run an adapter in a process of its own: what aborts or hangs there is a finding that names the step.
+
+The process speaks line protocol v1 like any other program: after each step it reads what the library holds
+and replies with the difference to what it read before. It keeps its standard output for that; whatever the
+library prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from adversaries.replay.adapter import Ask, Setup, Unsupported, adapter_info, make_adapter
+from adversaries.replay.line import LinePolicy
+from softhit.check import describe
+from softhit.errors import ReplayError, SofthitError
+
+__all__ = ["AdapterPolicy", "main"]
+
+
+class AdapterPolicy(LinePolicy):
+    """An adapter as a policy, in a process of its own.
+
+    Parameters
+    ----------
+    adapter : str
+        A name of the registry with optional parameters, or ``module:Class``.
+    timeout : float
+        Seconds for each step, reading the contents included.
+    start_timeout : float
+        Seconds to import the library and make the cache.
+
+    Raises
+    ------
+    Unsupported
+        From ``start`` and ``decide``: the library cannot do or show what is needed.
+    """
+
+    def __init__(self, adapter: str, timeout: float = 30.0, start_timeout: float = 120.0) -> None:
+        name = adapter.partition("(")[0].strip()
+        if ":" not in name:
+            adapter_info(name)
+        super().__init__([sys.executable, "-c", _program(), adapter], timeout, start_timeout)
+        self.adapter = adapter
+
+    @property
+    def name(self) -> str:
+        """The adapter's own name once it has started, else what it was asked for by."""
+        return self.adapter if self.client is None else f"{self.client.name} {self.client.version}".strip()
+
+    def _who(self) -> str:
+        return f"adapter {self.name!r}"
+
+    def start(self, context: Any) -> None:
+        """Begin a new run, in a new process."""
+        with _unsupported():
+            super().start(context)
+
+    def decide(self, seen: Any) -> Any:
+        """Send one step and return what entered and what left since the last one."""
+        with _unsupported():
+            return super().decide(seen)
+
+
+def _program() -> str:
+    """A program that finds what this process would find, also where softhit is not installed."""
+    return f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; sys.exit(main())"
+
+
+@contextmanager
+def _unsupported() -> Iterator[None]:
+    try:
+        yield
+    except ReplayError as error:
+        if error.kind == "unsupported":
+            raise Unsupported(str(error)) from None
+        raise
+
+
+def _serve(spec: str, lines: Any, say: Any) -> None:
+    """Answer lines until the goodbye."""
+    adapter = make_adapter(spec)
+    held: set[int] = set()
+    for line in lines:
+        said = json.loads(line)
+        if "v" in said:
+            adapter.open(
+                Setup(said["capacity"], said["n_items"], said["sizes"], said["seed"], said["dimension"])
+            )
+            say({"v": 1, "name": adapter.name, "version": adapter.version, "vectors": said["dimension"] > 0})
+        elif "t" in said:
+            hit = adapter.step(
+                Ask(
+                    said["t"],
+                    said["query"],
+                    said["weight"],
+                    said["arrival"],
+                    said["arrival_quality"],
+                    said.get("vector"),
+                    said.get("arrival_vector"),
+                )
+            )
+            read = [int(i) for i in adapter.held()]
+            now = set(read)
+            if len(read) != len(now):
+                twice = next(i for i in read if read.count(i) > 1)
+                raise Unsupported(f"item {twice} is stored more than once; contents are sets here")
+            reply = {"t": said["t"], "evict": sorted(held - now), "admit": sorted(now - held)}
+            say(reply if hit is None else {**reply, "hit": int(hit)})
+            held = now
+        else:
+            break
+    adapter.close()
+
+
+def main() -> int:
+    """Serve the adapter named on the command line."""
+    mine = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(fields: dict[str, Any]) -> None:
+        mine.write(json.dumps(fields) + "\n")
+        mine.flush()
+
+    try:
+        _serve(sys.argv[1], sys.stdin, say)
+    except SofthitError as error:
+        say({"unsupported": str(error)})
+        return 1
+    except BaseException as error:
+        say({"error": describe(error)})
+        return 1
+    return 0
