@@ -43,8 +43,10 @@ Examples
 What the numbers are
 --------------------
 Exact costs and optima of softhit, beside exhaustive search. (4) is proved; shown are two natural
-policies: LRU, which builds wherever a demand is the first of its place, and Meyerson's, which builds with
-probability distance / lambda. Their ratios at h = 2..5, exact OPT, grow with h.
+policies: LRU, which builds at a place's first demand, and Meyerson's, which builds with probability
+distance / lambda. Their mean ratios to exact OPT at h = 2, 3, 4, 5 (7, 40, 341, 3906 demands) are 1.3,
+1.8, 2.2, 2.7 and 1.5, 2.2, 3.0, 3.7; the bound for all policies, h/6, lies well below. Of the order log n
+/ log log n four heights show nothing; that is the proof's.
 
 References
 ----------
@@ -320,7 +322,7 @@ def growing(most_height: int = 5, share: Fraction = Fraction(1, 2), ways: int = 
             trace, lam, places, m = path_trace(height, leaf)
             best = _path_optimum(height, lam, places, m)
             where = f"h={height}, leaf {leaf}"
-            if height == 2:
+            if height == 2 or (height == 3 and leaf in (0, 5)):
                 equal(optimum(trace, trace.n_items, lam, _charged(BOTH[1])), best, f"{where}: OPT")
             hold(best <= (1 + ways * Fraction(m, m - 1)) * lam, f"{where}: OPT = {best}, lambda={lam}")
             variant = _charged(BOTH[1])
