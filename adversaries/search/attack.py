@@ -137,7 +137,7 @@ class Search:
     def hall(self) -> list[tuple[Lasso, Value]]:
         """The best lassos and what they are worth, best first."""
         best = sorted([*self._hall, *self._population], key=lambda e: e.rank, reverse=True)
-        unique = {e.lasso.short(): e for e in reversed(best)}
+        unique = {e.lasso.short().renumbered(): e for e in reversed(best)}
         ordered = sorted(unique.values(), key=lambda e: e.rank, reverse=True)
         return [(e.lasso, e.value) for e in ordered[:HALL]]
 

@@ -7,14 +7,16 @@ then it is the mean over the second half. A policy with states that are not seen
 else later, so this is a measurement of R rounds, not a theorem; :mod:`adversaries.exact` proves slopes of
 machines.
 
-Of a policy that draws random numbers the slope is the mean, over a number of seeds, of what it pays per round
-in the second half of a run of at least ``steps`` requests.
+Of a policy that draws random numbers (one that says so, or, if it is not in the registry, one that pays
+differently for the same requests when asked again or with another seed) the slope is the mean, over a number
+of seeds, of what it pays per round in the second half of a run of at least ``steps`` requests.
 
 OPT's slope is exact (:mod:`adversaries.search.optimum`). Where there are too many items for that, both are
 taken over the second half of the same requests, and OPT's is the difference of two exact optima by the flow.
 
-If OPT does not rise and the policy pays, the ratio is infinite (None); for that the policy must still pay per
-round after eight times as many rounds, so one that only learns slowly does not count. If neither pays: 0.
+If OPT does not rise and the policy pays, the ratio is infinite (None); for that the policy must still pay
+per round after eight times as many rounds, so one that only learns slowly does not count. If neither pays:
+0.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from softhit.check import check_int, fail
 from softhit.errors import NotCertified
 from softhit.exact import check_switch_cost
 from softhit.jit import lean
-from softhit.policies import Policy, make_policy, policy_info
+from softhit.policies import CompiledPolicy, Policy, make_policy, policy_info
 from softhit.variant import Variant
 
 __all__ = ["Objective", "Value", "is_random"]
@@ -101,7 +103,7 @@ def _period(bills: Any, first: Any, length: Any, rounds: Any) -> Any:
 
 
 def is_random(policy: Policy | str) -> bool:
-    """Whether a policy says that it draws random numbers; a policy of a user's own by ``deterministic``."""
+    """Whether a policy says that it draws random numbers: the registry, or its own ``deterministic``."""
     if isinstance(policy, str):
         policy = make_policy(policy)
     name = getattr(getattr(policy, "kernel", None), "name", None)
@@ -154,12 +156,20 @@ class Objective:
         self.switch_cost = check_switch_cost(switch_cost)
         self.policy = make_policy(policy) if isinstance(policy, str) else policy
         self.random = is_random(self.policy)
-        self.seeds = list(seeds) if self.random else [0]
         self.steps = check_int("steps", steps, low=MIN_STEPS)
         self.runner = make_runner(self.policy, self.capacity, self.n_items, self.switch_cost, self.variant)
+        if not self.random and not isinstance(self.policy, CompiledPolicy):
+            self.random = self._varies()
+        self.seeds = list(seeds) if self.random else [0]
         self._slope = None
         if OptimumSlope.fits(self.capacity, self.n_items):
             self._slope = OptimumSlope(self.capacity, self.n_items, self.switch_cost, self.variant)
+
+    def _varies(self) -> bool:
+        """Whether a policy that is not known pays something else under another seed, or a second time."""
+        requests = np.random.default_rng(0).integers(0, self.n_items, 40 * self.n_items)
+        first = self.runner.bills(requests, 0)
+        return any(not np.array_equal(first, self.runner.bills(requests, seed)) for seed in (0, 1, 2))
 
     def __call__(self, lasso: Lasso, seeds: list[int] | None = None) -> Value:
         """Return the value; ``seeds`` in place of the objective's own."""
