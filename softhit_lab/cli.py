@@ -183,7 +183,10 @@ def replay(
         str | None, typer.Option("--adapter", help="A library by the name of its adapter, or module:Class.")
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option("--timeout", help="Seconds per reply, 30 at least for the first; default 10, adapters 30.")
+        str | None,
+        typer.Option(
+            "--timeout", help="Seconds per reply, 30 at least for the first; default 10, adapters 30."
+        ),
     ] = None,
     opt_method: Method = "auto",
     opt_time_limit: Limit = None,
