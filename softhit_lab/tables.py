@@ -9,6 +9,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from softhit_lab.cells import is_exact
@@ -55,7 +56,8 @@ class Sheet:
             else:
                 table.add_column(name, justify="right" if number else "left", no_wrap=True)
         for row in rows:
-            table.add_row(*row)
+            # cells are text, not markup: [low, high] is an interval
+            table.add_row(*map(escape, row))
         return table
 
     def markdown(self) -> str:
