@@ -30,11 +30,17 @@ __all__ = ["Ascent"]
 
 Floats = NDArray[np.float64]
 
+MARGIN = 2
+"""Occasions are listed for the next iterations if they pay after this many falls of the serve price."""
+RELIST = 50
+"""Iterations after which they are listed anew at the latest; sooner if one that is not listed would pay."""
 FORGET = 0.9
 """Decay of Adam's running means of the subgradient and of its square; the subgradient changes fast."""
-PACE, LAST_PACE = 0.1, 0.0003
-"""First and last step of the ascent, as a part of the natural size of a price: w_t for serving, the mean
-weight over K for a slot, lambda for an insertion."""
+PACE, LAST_PACE = 0.1, 0.0005
+"""First and last step of the ascent, as a part of the natural size of a price: w_t for serving, lambda for an
+insertion, and for a slot the mean weight over K, for a start times:"""
+PEAK = 20
+"""Slot prices are 0 at most steps and high at a few, by about this factor (or K, if that is less)."""
 
 
 @jit
@@ -53,6 +59,7 @@ def _respond(
     load: Any,
     served: Any,
     offered: Any,
+    some: Any,
     share: Any,
     rate: Any,
 ) -> Any:
@@ -60,7 +67,7 @@ def _respond(
 
     ``load`` gets the differences of the load over boundaries, ``served`` how many items want to serve each
     step, ``offered`` (only if ``covered``) the quality they bring. ``share`` moves by ``rate`` towards 1 at
-    the occasions that are held and towards 0 at the others.
+    the occasions that are held and towards 0 at the others; its places are in ``some``.
     """
     load[:] = 0.0
     served[:] = 0.0
@@ -112,14 +119,67 @@ def _respond(
                     served[t] += 1.0
                     if covered:
                         offered[t] += quality[e]
-                share[e] += rate * (1.0 - share[e])
+                share[some[e]] += rate * (1.0 - share[some[e]])
                 if not mark & 1:
                     load[enter[e]] += size
                     inserted += size
                     inside = False
             else:
-                share[e] -= rate * share[e]
+                share[some[e]] -= rate * share[some[e]]
     return total, inserted
+
+
+@jit
+def _list(
+    ptr: Any,
+    step: Any,
+    enter: Any,
+    quality: Any,
+    credit: Any,
+    serve: Any,
+    margin: Any,
+    fade: Any,
+    share: Any,
+    listed: Any,
+    some_ptr: Any,
+    some_step: Any,
+    some_enter: Any,
+    some_quality: Any,
+    some: Any,
+    passed: Any,
+) -> None:
+    """List the occasions worth more than the serve price less ``margin[t]``; ``some`` gets their places.
+
+    An occasion takes over the latest boundary to enter of those passed over before it; ``passed[t]`` gets the
+    best quality among these. The share of occasions that were not listed is multiplied by ``fade`` first.
+    """
+    passed[:] = 0.0
+    n = 0
+    for i in range(len(ptr) - 1):
+        some_ptr[i] = n
+        door = -1
+        for e in range(ptr[i], ptr[i + 1]):
+            t = step[e]
+            if not listed[e]:
+                share[e] *= fade
+            door = max(door, enter[e])
+            listed[e] = credit[t] * quality[e] > serve[t] - margin[t]
+            if listed[e]:
+                some_step[n], some_enter[n], some_quality[n], some[n] = t, door, quality[e], e
+                n += 1
+                door = -1
+            elif quality[e] > passed[t]:
+                passed[t] = quality[e]
+    some_ptr[len(ptr) - 1] = n
+
+
+@jit
+def _complete(credit: Any, passed: Any, serve: Any) -> Any:
+    """Whether no occasion that was passed over is worth more than the serve price."""
+    for t in range(len(serve)):  # noqa: SIM110 (a generator does not compile to this loop)
+        if credit[t] * passed[t] > serve[t]:
+            return False
+    return True
 
 
 @jit
@@ -155,8 +215,6 @@ class Ascent:
     best : float
         The highest value so far; :meth:`prices` returns the prices it belongs to.
     iteration : int
-    share : float32[E]
-        Running mean of the items' choices.
 
     Examples
     --------
@@ -184,6 +242,7 @@ class Ascent:
         self._sizes, self._covered = trace.sizes, variant.aggregator == "coverage"
         self._free, self._k = variant.free_fill, variant.top_k
         self._room, self._lam = float(capacity), np.array([float(lam)])
+        self._peak = min(PEAK, self._room) - 1.0
         self._total = float(trace.total_weight)
         self.serve, self.slot, self.credit = np.zeros(n_steps), np.zeros(n_steps), weight.copy()
         self.entry = self._lam.copy()
@@ -191,23 +250,47 @@ class Ascent:
         self._high = (weight, np.full(n_steps, np.inf), weight, self._lam)
         natural = max(1e-12, float(weight.mean()) if n_steps else 1.0) / self._room
         self._unit = (weight, np.full(n_steps, natural), weight, self._lam)
+        self._mean: tuple[Floats, ...] | None = None
         self._means = tuple(np.zeros(len(high)) for high in self._high)
         self._squares = tuple(np.zeros(len(high)) for high in self._high)
         self.value = self.best = -np.inf
         self.iteration = 0
         self._age = 0
-        self.share = np.zeros(len(occasions), np.float32)
+        self._share = np.zeros(len(occasions), np.float32)
+        self._listed = np.zeros(len(occasions), np.bool_)
+        self._some_ptr = np.zeros(len(occasions.ptr), np.int64)
+        self._some = (
+            np.zeros(len(occasions), np.int32),
+            np.zeros(len(occasions), np.int32),
+            np.zeros(len(occasions), np.float32),
+            np.zeros(len(occasions), np.int64),
+        )
+        self._passed = np.full(n_steps, np.inf, np.float32)
+        self._fade, self._listed_for = 1.0, 0
         self._flags = np.zeros(len(occasions), np.uint8)
         self._load = np.zeros(n_steps + 1)
         self._served, self._offered = np.zeros(n_steps), np.zeros(n_steps)
 
     def step(self, pace: float, rate: float = 0.0) -> None:
-        """Evaluate the prices, then move them by ``pace``; ``share`` moves by ``rate``."""
+        """Evaluate the prices, then move them by ``pace``; ``share`` and mean prices move by ``rate``."""
+        if rate > 0.0:
+            prices = (self.serve, self.slot, self.credit, self.entry)
+            if self._mean is None:
+                self._mean = tuple(price.copy() for price in prices)
+            for mean, price in zip(self._mean, prices, strict=True):
+                mean[:] += rate * (price - mean)
+        if self._listed_for >= RELIST or not _complete(self.credit, self._passed, self.serve):
+            self._relist(MARGIN * pace * self._unit[0])
+        self._listed_for += 1
+        self._fade *= 1.0 - rate
         paid = np.zeros(len(self.slot) + 1)
         np.cumsum(self.slot, out=paid[1:])
+        some_step, some_enter, some_quality, some = self._some
         earned, inserted = _respond(
-            *self._occasions,
-            self._quality,
+            self._some_ptr,
+            some_step,
+            some_enter,
+            some_quality,
             self.credit,
             self._covered,
             self.serve,
@@ -218,7 +301,8 @@ class Ascent:
             self._load,
             self._served,
             self._offered,
-            self.share,
+            some,
+            self._share,
             rate,
         )
         self.value = (
@@ -237,11 +321,36 @@ class Ascent:
                 kept[:] = now
         load = np.cumsum(self._load)[:-1]
         self._adam(0, self.serve, self._served - self._k, pace)
-        self._adam(1, self.slot, load - self._room, pace)
+        self._adam(1, self.slot, load - self._room, pace * (1.0 + self._peak * (pace / PACE) ** 0.25))
         if self._covered:
             self._adam(2, self.credit, 1.0 - self._offered, pace)
         if self._free:
             self._adam(3, self.entry, np.array([inserted - self._room]), pace)
+
+    def _relist(self, margin: Floats) -> None:
+        """List the occasions that can matter while no serve price falls by more than ``margin``."""
+        _list(
+            *self._occasions,
+            self._quality,
+            self.credit,
+            self.serve,
+            margin,
+            self._fade,
+            self._share,
+            self._listed,
+            self._some_ptr,
+            *self._some,
+            self._passed,
+        )
+        self._fade, self._listed_for = 1.0, 0
+
+    @property
+    def share(self) -> NDArray[np.float32]:
+        """Running mean of the items' choices, float32[E]; 0 where an item stays but serves nothing."""
+        if self._fade != 1.0:
+            self._share[~self._listed] *= self._fade
+            self._fade = 1.0
+        return self._share
 
     def _adam(self, which: int, price: Floats, slope: Floats, pace: float) -> None:
         _move(
@@ -259,6 +368,15 @@ class Ascent:
         """Take a number of steps, the last of size ``LAST_PACE``."""
         for j in range(iterations):
             self.step(*schedule_of_pace(j / iterations, pace))
+        self.settle()
+
+    def settle(self) -> None:
+        """Evaluate the mean of the prices, often better than each; then go to the best prices so far."""
+        if self._mean is not None:
+            for price, mean in zip((self.serve, self.slot, self.credit, self.entry), self._mean, strict=True):
+                price[:] = mean
+            self.step(0.0)
+        self.restart()
 
     def restart(self) -> None:
         """Go back to the best prices so far and forget the momentum."""

@@ -5,7 +5,7 @@ evaluated in integers (:mod:`offline_opt.soft.bound`). It converges to the value
 no solver is asked for. Upper bound: what the items choose under these prices, averaged and rounded, then
 improved item by item with the slot prices charged (:mod:`offline_opt.soft.primal`), slot by slot
 (:mod:`offline_opt.soft.slots`, unit sizes) and window by window (:mod:`offline_opt.soft.windows`, no score,
-no coverage of several items).
+no coverage of several items); or a plan, made window by window with the prices as its outlook.
 
 Everything is linear in the entries of the trace. A run can be watched, limited by iterations, seconds or
 gap, interrupted, saved and resumed; limited by iterations it always gives the same answer.
@@ -34,7 +34,7 @@ from offline_opt.result import Prices
 from offline_opt.soft import windows
 from offline_opt.soft.ascent import PACE, Ascent, schedule_of_pace
 from offline_opt.soft.bound import cost_grid, lower_bound, round_up
-from offline_opt.soft.occasions import find_occasions, flags_of, schedule_of
+from offline_opt.soft.occasions import Occasions, find_occasions, flags_of, schedule_of
 from offline_opt.soft.primal import improve, round_point
 from offline_opt.soft.slots import Slots
 from softhit.check import check_int, check_real
@@ -52,6 +52,7 @@ from softhit.variant import Variant
 __all__ = ["Bracket", "State", "bracket", "default_iterations"]
 
 Progress = Callable[[float, float, float, int, float], None]
+Problem = tuple[Trace, int, Fraction, Variant]
 
 WORK = 2_000_000_000
 """Iterations times entries of an ascent that is not limited otherwise."""
@@ -72,8 +73,15 @@ WINDOW_NODES = 20
 """Nodes of the branch and bound of one window."""
 WINDOW_GAP = 2e-4
 """Gap at which the branch and bound of one window stops, as a part of the window's share of the cost."""
-SHAKES = 30
-"""How often a schedule of promising occasions is loosened by slot prices and made tight again."""
+PLAN, SIZED_PLAN = 500, 90
+"""Occasions that a window of a plan decides; it looks ahead over as many again."""
+WORTH_A_PLAN = 1e-3
+"""Gap from which on a plan from nothing is made; below it, windows around what there is do better."""
+TRIAL = 8
+"""Windows of a plan after which its time is estimated; no plan is made that a time limit would cut off."""
+FEW_SHAKES, SHAKES = 4, 30
+"""How often a schedule of promising occasions is loosened by slot prices and made tight again: if a plan
+may follow, and altogether if none does."""
 LEAST_SHAKE, MOST_SHAKE = 0.5, 1.2
 """Slot prices are scaled by a factor between these."""
 SHAKE_SWEEPS = 3
@@ -286,24 +294,32 @@ class _Run:
                     tried = True
                     self.shake(rng, 1)
                 self.tick()
+        self.ascent.settle()
         self.prove()
         self.tick()
 
-    def promising(self) -> Trace:
-        """The trace with nothing but the entries that the ascent found worth holding."""
-        trace = self.problem[0]
-        kept = np.zeros(len(trace.items), np.bool_)
-        kept[self.occasions.entry] = self.ascent.share > PROMISING
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-        return replace(
+    def focus(self, kept: NDArray[np.bool_]) -> tuple[Problem, Occasions]:
+        """The problem with nothing but the entries of some occasions."""
+        trace, capacity, lam, variant = self.problem
+        there = np.zeros(len(trace.items), np.bool_)
+        there[self.occasions.entry] = kept
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(there)])
+        some = replace(
             trace,
             indptr=before[trace.indptr],
-            items=trace.items[kept],
-            quality=trace.quality[kept],
-            ranks=None if trace.ranks is None else trace.ranks[kept],
+            items=trace.items[there],
+            quality=trace.quality[there],
+            ranks=None if trace.ranks is None else trace.ranks[there],
             query_vectors=None,
             item_vectors=None,
         )
+        return (some, capacity, lam, variant), find_occasions(some, capacity, variant)
+
+    def nearby(self) -> tuple[Problem, Occasions, NDArray[np.float32]]:
+        """The problem with what is promising and what the best schedule holds; the share of its occasions."""
+        assert self.best is not None
+        kept = (self.ascent.share > PROMISING) | flags_of(self.occasions, self.best[1])[0]
+        return *self.focus(kept), self.ascent.share[kept]
 
     def shake(self, rng: np.random.Generator, turns: int) -> None:
         """Turn the averaged choices into a schedule, and search around it.
@@ -312,12 +328,11 @@ class _Run:
         by item and slot by slot, is often better. Only promising entries are looked at, which is faster, and
         better: the others tempt.
         """
-        trace, capacity, _, variant = self.problem
         prices = self.ascent.prices()
-        problem = (self.promising(), *self.problem[1:])
-        occasions = find_occasions(problem[0], capacity, variant)
-        now = round_point(self.occasions, self.ascent.share, trace, capacity)
-        slots = Slots(now, *problem, occasions) if trace.structure.unit_sizes else None
+        kept = self.ascent.share > PROMISING
+        problem, occasions = self.focus(kept)
+        now = round_point(occasions, self.ascent.share[kept], *problem[:2])
+        slots = Slots(now, *problem, occasions) if problem[0].structure.unit_sizes else None
         lowest: Fraction | None = None
         for turn in range(turns):
             factor = rng.uniform(LEAST_SHAKE, MOST_SHAKE) if turn else 1.0
@@ -344,14 +359,20 @@ class _Run:
     def late(self) -> bool:
         return self.left() == 0.0
 
-    def reslot(self, rng: np.random.Generator) -> None:
-        """Improve the best schedule slot by slot, or item by item if items have sizes."""
+    def reslot(self, rng: np.random.Generator, everywhere: bool = False) -> None:
+        """Improve the best schedule slot by slot, or item by item if items have sizes.
+
+        Unless ``everywhere``, only what is promising can enter.
+        """
         assert self.best is not None
+        problem, occasions = self.problem, self.occasions
+        if not everywhere:
+            problem, occasions, _ = self.nearby()
         if not self.problem[0].structure.unit_sizes:
-            self.offer(improve(self.best[1], *self.problem, self.left(), occasions=self.occasions))
+            self.offer(improve(self.best[1], *problem, self.left(), occasions=occasions))
             self.tick()
             return
-        slots = Slots(self.best[1], *self.problem, self.occasions)
+        slots = Slots(self.best[1], *problem, occasions)
         for _ in range(SWEEPS):
             try:
                 gain = slots.sweep(rng, self.late)
@@ -361,17 +382,47 @@ class _Run:
             if not gain:
                 break
 
+    def plan(self) -> bool:
+        """Make a schedule from nothing, window by window; return whether one was made."""
+        assert self.best is not None
+        n_steps = self.problem[0].n_steps
+        problem, occasions = self.focus(self.ascent.share > PROMISING)
+        everything = np.ones(len(occasions), np.bool_)
+        tool = windows.Windows(*problem, occasions, everything)
+        prices = self.ascent.state()
+        tool.outlook(prices["serve"], prices["slot"], float(prices["entry"][0]))
+        held, entered = np.zeros_like(everything), np.zeros_like(everything)
+        cuts = tool.cuts(held, PLAN if problem[0].structure.unit_sizes else SIZED_PLAN)
+        began, total = self.seconds, float(self.best[0])
+        for number, (begin, middle) in enumerate(itertools.pairwise(cuts)):
+            end = cuts[min(number + 2, len(cuts) - 1)]
+            gap = WINDOW_GAP * total * (end - begin) / n_steps
+            if not tool.plan(held, entered, begin, middle, end, WINDOW_NODES, gap, self.left()):
+                return False
+            self.tick()
+            left = self.left()
+            if left is not None and number == TRIAL:
+                needed = (self.seconds - began) / (TRIAL + 1) * (len(cuts) - TRIAL - 2)
+                if needed > left:
+                    self.notes.append("no plan: the time limit would cut it off")
+                    return False
+        if not tool.valid(held, entered):
+            return False
+        self.offer(schedule_of(occasions, n_steps, held, entered))
+        self.tick()
+        return True
+
     def solve_windows(self, turn: int) -> None:
         """Solve one window after the other; the cuts move with each turn."""
         assert self.best is not None
         n_steps = self.problem[0].n_steps
-        share = self.ascent.share
+        problem, occasions, share = self.nearby()
         sure = share > SURE if turn < FIRST_ROUNDS else None
         size = FIRST_WINDOW if turn < FIRST_ROUNDS else WINDOW
-        if not self.problem[0].structure.unit_sizes:
+        if not problem[0].structure.unit_sizes:
             size = SIZED_WINDOW
-        tool = windows.Windows(*self.problem, self.occasions, share > PROMISING, sure)
-        held, entered = flags_of(self.occasions, self.best[1])
+        tool = windows.Windows(*problem, occasions, share > PROMISING, sure)
+        held, entered = flags_of(occasions, self.best[1])
         cuts = tool.cuts(held, size, turn / 2)
         total = float(self.best[0])
         try:
@@ -381,10 +432,10 @@ class _Run:
                 if found is not None:
                     held, entered = found
                 if number % 16 == 15 or self.late():
-                    self.offer(schedule_of(self.occasions, n_steps, held, entered))
+                    self.offer(schedule_of(occasions, n_steps, held, entered))
                     self.tick()
         finally:
-            self.offer(schedule_of(self.occasions, n_steps, held, entered))
+            self.offer(schedule_of(occasions, n_steps, held, entered))
         self.tick()
 
     def run(self, state: State | None, iterations: int, rounds: int, seed: int) -> str:
@@ -396,8 +447,11 @@ class _Run:
         try:
             self.begin(state)
             self.climb(iterations, PACE if state is None else RESUMED_PACE, rng)
-            self.shake(rng, SHAKES)
+            self.shake(rng, FEW_SHAKES)
+            if why is not None or self.gap() < WORTH_A_PLAN or not self.plan():
+                self.shake(rng, SHAKES - FEW_SHAKES)
             self.reslot(rng)
+            self.reslot(rng, everywhere=True)
             turn = 0
             while self.limit is not None or turn < rounds:
                 assert self.best is not None

@@ -10,6 +10,10 @@ Lagrangian ascent held in a part of its iterations (:class:`offline_opt.soft.asc
 item stays on that nearly all iterations held, this is *sure* and not up for decision. On the instances
 tried, one occasion in ten was promising, three in four of these were sure, and little was lost.
 
+:meth:`Windows.plan` makes a schedule from nothing, window by window into the future: a window looks further
+ahead than it decides, and what is in as it ends is worth what the prices of the Lagrangian say. What a
+schedule happens to hold at a cut, which windows that improve it cannot change, is then no obstacle.
+
 Aggregators ``best`` and ``mean_topk``, sizes and weights; no score. HiGHS is not trusted: what it returns is
 priced in integers and kept only if it is cheaper, and the caller verifies the schedule.
 """
@@ -144,6 +148,64 @@ def _write(
 
 
 @jit
+def _write_ends(
+    last: Any, go: Any, chosen: Any, item: Any, ptr: Any, step: Any, end: Any, held: Any, entered: Any
+) -> None:
+    """Where an item goes on after the window, hold it until its next occasion."""
+    for y in range(len(last)):
+        if go[y]:
+            e = chosen[last[y]]
+            g = e + 1
+            while g < ptr[item[e] + 1] and step[g] < end:
+                g += 1
+            for h in range(e + 1, g + 1):
+                held[h] = True
+                entered[h] = False
+
+
+@jit
+def _outlook(
+    ptr: Any, step: Any, enter: Any, gain: Any, paid: Any, entry: Any, sizes: Any, inside: Any, out: Any
+) -> None:
+    """What an item can still collect from occasion e on: ``inside[e]`` if it is in then, ``out[e]`` if it is
+    out after the previous one."""
+    for i in range(len(ptr) - 1):
+        later_in = 0.0
+        later_out = 0.0
+        for e in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
+            t = step[e]
+            stay = -np.inf
+            if e + 1 < ptr[i + 1]:
+                stay = later_in - sizes[i] * (paid[step[e + 1] + 1] - paid[t + 1])
+            inside[e] = max(0.0, gain[e]) + max(stay, later_out)
+            out[e] = later_out
+            if enter[e] >= 0:
+                out[e] = max(out[e], inside[e] - sizes[i] * (entry + paid[t + 1] - paid[enter[e]]))
+            later_in = inside[e]
+            later_out = out[e]
+
+
+@jit
+def _worth_of_staying(
+    last: Any, chosen: Any, item: Any, ptr: Any, step: Any, enter: Any, end: Any, paid: Any, entry: Any,
+    sizes: Any, inside: Any, out: Any, worth: Any,
+) -> None:  # fmt: skip
+    """What it is worth that an item is in as the window ends, by the prices."""
+    for y in range(len(last)):
+        e = chosen[last[y]]
+        i = item[e]
+        g = e + 1
+        while g < ptr[i + 1] and step[g] < end:
+            g += 1
+        worth[y] = 0.0
+        if g < ptr[i + 1]:
+            without = out[g + 1] if g + 1 < ptr[i + 1] else 0.0
+            if enter[g] >= end:
+                without = max(without, inside[g] - sizes[i] * (entry + paid[step[g] + 1] - paid[enter[g]]))
+            worth[y] = inside[g] - sizes[i] * (paid[step[g] + 1] - paid[end]) - without
+
+
+@jit
 def _served(step: Any, quality: Any, weight: Any, best: Any) -> Any:
     """Weighted sum of the k best qualities of each step; the steps ascend."""
     k = len(best)
@@ -172,6 +234,8 @@ class _Window:
     chosen: NDArray[np.int64]
     door: NDArray[np.int64]
     charged: Flags
+    last: NDArray[np.int64]
+    go: NDArray[np.int64]
 
 
 class Windows:
@@ -205,6 +269,8 @@ class Windows:
         self._scale = math.lcm(self._full, switch_cost.denominator)
         self._price = switch_cost.numerator * (self._scale // switch_cost.denominator)
         self._size = trace.sizes[occasions.item]
+        none = np.zeros(0)
+        self._prospects: tuple[Any, Any, Any, Any] = (none, 0.0, none, none)
         self._by_step = np.argsort(occasions.step, kind="stable")
         self._at = np.searchsorted(occasions.step[self._by_step], np.arange(trace.n_steps + 1))
 
@@ -267,9 +333,56 @@ class Windows:
         )
         before = self._units(held, entered, begin, end)
         cheaper = self._units(new_held, new_entered, begin, end) < before
-        return (new_held, new_entered) if cheaper and self._valid(new_held, new_entered) else None
+        return (new_held, new_entered) if cheaper and self.valid(new_held, new_entered) else None
 
-    def _valid(self, held: Flags, entered: Flags) -> bool:
+    def outlook(self, serve: NDArray[np.float64], slot: NDArray[np.float64], entry: float) -> None:
+        """Take prices, per 1.0 of cost, which :meth:`plan` needs."""
+        o, trace = self._occasions, self._trace
+        paid = np.concatenate([np.zeros(1), np.cumsum(slot)])
+        gain = trace.weight[o.step] * (trace.quality[o.entry] / self._full) - serve[o.step]
+        inside, out = np.zeros(len(o)), np.zeros(len(o))
+        _outlook(o.ptr, o.step, o.enter, gain, paid, entry, trace.sizes, inside, out)
+        self._prospects = (paid, entry, inside, out)
+
+    def plan(
+        self, held: Flags, entered: Flags, begin: int, middle: int, end: int, max_nodes: int, gap: float,
+        time_limit: float | None = None,
+    ) -> bool:  # fmt: skip
+        """Decide the steps from ``begin`` to ``middle``, after which nothing is decided yet.
+
+        The window goes on to ``end``, beyond ``middle`` without integrality. What is in as it ends is worth
+        what the prices of :meth:`outlook` say that its item can still collect.
+
+        Parameters
+        ----------
+        held, entered : bool[E]
+            Written. An item that goes on after ``middle`` is held until its next occasion.
+
+        Returns
+        -------
+        bool
+            Whether there is a decision. It can be worse than what HiGHS promised, and the caller has to see
+            to it that the schedule is valid.
+        """
+        window = self._window(held, entered, begin, end, middle)
+        if window is None:
+            return True
+        programme = window.programme
+        answer = run_highs(programme, relaxed=False, gap=gap, max_nodes=max_nodes, time_limit=time_limit)
+        point = answer.point
+        if point is None or len(point) != len(programme.objective) or not np.all(np.isfinite(point)):
+            return False
+        n, o = len(window.chosen), self._occasions
+        decided = (point > 0.5) & programme.integer
+        keep, take, go = decided[:n], decided[n : 2 * n], decided[window.go]
+        _write(
+            window.chosen, o.item, o.ptr, o.step, o.enter, begin, window.door, window.charged, keep,
+            take & ~keep, held, entered,
+        )  # fmt: skip
+        _write_ends(window.last, go, window.chosen, o.item, o.ptr, o.step, end, held, entered)
+        return True
+
+    def valid(self, held: Flags, entered: Flags) -> bool:
         """Whether flags are a schedule: HiGHS has called points optimal that break their own constraints."""
         o = self._occasions
         goes_on = np.concatenate([np.zeros(1, np.bool_), held[:-1]]) & ~o.first
@@ -293,7 +406,9 @@ class Windows:
         paid = max(0, inserted - self._capacity) if self._variant.free_fill else inserted
         return paid * self._price - int(served) * (self._scale // self._full)
 
-    def _window(self, held: Flags, entered: Flags, begin: int, end: int) -> _Window | None:
+    def _window(
+        self, held: Flags, entered: Flags, begin: int, end: int, middle: int | None = None
+    ) -> _Window | None:
         o, trace, variant = self._occasions, self._trace, self._variant
         within = self._by_step[self._at[begin] : self._at[end]]
         chosen = np.sort(within[(held | self._promising)[within]])
@@ -308,6 +423,19 @@ class Windows:
         load = np.zeros(trace.n_steps + 1, np.int64)
         _loads(o.ptr, *flags, trace.sizes, load)
         _own_load(chosen, *flags, goes_on, sizes, begin, end, load)
+        last = (
+            np.flatnonzero(np.append(np.diff(o.item[chosen]) != 0, True))
+            if middle is not None
+            else np.zeros(0, np.int64)
+        )
+        worth = np.zeros(len(last))
+        if middle is not None:
+            paid, entry, value_in, value_out = self._prospects
+            _worth_of_staying(
+                last, chosen, o.item, o.ptr, o.step, o.enter, end, paid, entry, trace.sizes, value_in,
+                value_out, worth,
+            )  # fmt: skip
+            goes_on = np.zeros(n, np.bool_)
         # the load can exceed the room only where something enters, or where what is fixed takes more of it
         rises = begin + 1 + np.flatnonzero(np.diff(load[begin:end]) > 0)
         boundaries = np.unique(np.concatenate([[begin], door[door >= 0], rises]))
@@ -324,7 +452,8 @@ class Windows:
         over = 2 * n + len(serving) + len(boundaries)
         outside = int(self._size[entered].sum()) - int(sizes[entered[chosen]].sum())
         some_free = variant.free_fill and outside < self._capacity
-        columns = over + int(some_free)
+        go = over + int(some_free) + np.arange(len(last))
+        columns = over + int(some_free) + len(last)
         objective, low, high = np.zeros(columns), np.zeros(columns), np.ones(columns)
         objective[serve] = -reward[serving]
         high[keep[(before < 0) & ~carried]] = 0.0
@@ -332,6 +461,7 @@ class Windows:
         fixed_on = np.flatnonzero((self._sure & held & ~entered)[chosen] & (high[keep] > 0))
         low[keep[fixed_on]] = 1.0
         high[loads] = room
+        objective[go], high[go] = -worth, worth > 0
         rows = Rows()
 
         later = np.flatnonzero(before >= 0)
@@ -360,9 +490,15 @@ class Windows:
         leaving = np.flatnonzero((out < len(boundaries)) & ~goes_on)
         rows.put(r[out[leaving]], keep[leaving], size[leaving])
         rows.put(r[out[leaving]], take[leaving], size[leaving])
+        ends = np.flatnonzero(out[last] < len(boundaries))
+        rows.put(r[out[last[ends]]], go[ends], -size[last[ends]])
         stays = later[out[before[later]] < len(boundaries)]
         rows.put(r[out[before[stays]]], keep[stays], -size[stays])
 
+        r = rows.open(len(last), -np.inf, 0.0)
+        rows.put(r, go, 1.0)
+        rows.put(r, keep[last], -1.0)
+        rows.put(r, take[last], -1.0)
         on = np.flatnonzero(goes_on)
         r = rows.open(len(on), 1.0, np.inf)
         rows.put(r, keep[on], 1.0)
@@ -381,6 +517,10 @@ class Windows:
 
         integer = np.zeros(columns, np.bool_)
         integer[: 2 * n] = True
+        if middle is not None:
+            early = at < middle
+            firm = early | (before < 0) | early[before]
+            integer[:n], integer[n : 2 * n], integer[go] = firm, early, early[last]
         row_low, row_high = rows.bounds()
         programme = Linear(
             matrix=rows.matrix(columns),
@@ -392,4 +532,4 @@ class Windows:
             high=high,
             integer=integer,
         )
-        return _Window(programme, chosen, door, charged)
+        return _Window(programme, chosen, door, charged, last, go)

@@ -12,7 +12,7 @@ from offline_opt import dp, instances
 from offline_opt.certificate import certify, check_certificate
 from offline_opt.facade import solve
 from offline_opt.soft import lagrangian
-from offline_opt.soft.ascent import Ascent
+from offline_opt.soft.ascent import Ascent, schedule_of_pace
 from offline_opt.soft.bound import cost_grid, lower_bound
 from offline_opt.soft.lagrangian import State, bracket, default_iterations
 from offline_opt.soft.milp import relax
@@ -76,10 +76,10 @@ class Dual:
         total -= self.capacity * self.entry * v.free_fill
         return total - sum(self.earned(item) for item in range(self.trace.n_items))
 
-    def earned(self, item):
+    def earned(self, item, begin=0, inside=-np.inf):
         trace, size = self.trace, int(self.trace.sizes[item])
-        out, inside = 0.0, -np.inf
-        for t in range(trace.n_steps if size <= self.capacity else 0):
+        out = 0.0
+        for t in range(begin, trace.n_steps if size <= self.capacity else 0):
             source = t - 1 if self.variant.serves_first else t
             may = source >= 0 and (not self.variant.stream or trace.arrivals[source] == item)
             fresh = out - size * self.entry if may else -np.inf
@@ -130,6 +130,53 @@ def test_the_value_is_that_of_a_programme_over_all_steps_and_the_slope_a_supergr
             # a load that is one step late would be noticed
             shifted += value > here.value + gains[1] + 1e-5
     assert shifted > 5
+
+
+def test_what_is_passed_over_as_it_pays_nothing_changes_no_value():
+    rng = np.random.default_rng(2)
+    passed = 0
+    for kind in ("soft", "sized"):
+        for problem in random_problems(kind, 11, 4):
+            trace, capacity, lam, variant = problem
+            occasions = find_occasions(trace, capacity, variant)
+            ascent = Ascent(*problem, occasions)
+            for _ in range(4):
+                # other prices at every turn: what did not pay before may pay now
+                some_prices(ascent, lam, trace, rng)
+                plain = Dual(*problem, ascent)
+                ascent.step(0.0)
+                passed += not ascent._listed.all()
+                assert ascent.value == pytest.approx(plain.value(), abs=1e-5)
+    assert passed > 200
+
+
+def test_the_share_of_what_is_passed_over_falls():
+    trace = topics(0)
+    occasions = find_occasions(trace, 6)
+    ascent = Ascent(trace, 6, Fraction(1, 2), Variant(), occasions)
+    ascent.share[:] = 0.8
+    ascent.serve[:] = trace.weight
+    ascent.step(0.0, 0.5)
+    assert not ascent._listed.any()
+    assert np.allclose(ascent.share, 0.4)
+    ascent.step(0.0, 0.5)
+    ascent.serve[:] = 0.0
+    ascent.step(0.0)
+    assert np.allclose(ascent.share, 0.2)
+
+
+def test_settling_never_lowers_the_bound_and_mostly_raises_it():
+    raised = 0
+    for seed in range(6):
+        trace = topics(seed)
+        ascent = Ascent(trace, 6, Fraction(1, 2), Variant(), find_occasions(trace, 6))
+        for j in range(1000):
+            ascent.step(*schedule_of_pace(j / 1000))
+        before = ascent.best
+        ascent.settle()
+        assert ascent.best >= before
+        raised += ascent.best > before
+    assert raised >= 3
 
 
 @pytest.mark.parametrize("kind", ["soft", "scored", "sized", "hard"])
@@ -357,6 +404,86 @@ class TestWindows:
             assert cuts == sorted(set(cuts))
         assert first != second
         assert 5 < len(first) < 20
+
+
+class TestPlans:
+    @staticmethod
+    def plan(problem, prices, cuts):
+        """The schedule that windows decide between these cuts, each looking ahead to the next but one."""
+        trace, capacity, _, variant = problem
+        occasions = find_occasions(trace, capacity, variant)
+        everything = np.ones(len(occasions), np.bool_)
+        tool = Windows(*problem, occasions, everything)
+        tool.outlook(*prices)
+        held, entered = ~everything, ~everything
+        for number, (begin, middle) in enumerate(itertools.pairwise(cuts)):
+            end = cuts[min(number + 2, len(cuts) - 1)]
+            assert tool.plan(held, entered, begin, middle, end, 1000, 0.0)
+            assert tool.valid(held, entered)
+        schedule = schedule_of(occasions, trace.n_steps, held, entered)
+        verify(schedule, trace, capacity, variant)
+        return cost(schedule, *problem).fraction
+
+    @pytest.mark.parametrize("kind", ["soft", "sized"])
+    def test_any_cuts_and_prices_give_a_schedule_and_a_single_window_the_optimum(self, kind):
+        rng = np.random.default_rng(6)
+        worse = 0
+        for problem in random_problems(kind, 12, 3, LINEAR):
+            trace, _, lam, variant = problem
+            optimum = cost(dp.best_schedule(*problem), *problem).fraction
+            ascent = Ascent(*problem, find_occasions(*problem[:2], variant))
+            some_prices(ascent, lam, trace, rng)
+            prices = (ascent.serve, ascent.slot, float(ascent.entry[0]))
+            assert self.plan(problem, prices, [0, trace.n_steps]) == optimum
+            inner = rng.choice(np.arange(1, trace.n_steps), min(3, trace.n_steps - 1), replace=False)
+            found = self.plan(problem, prices, [0, *sorted(inner.tolist()), trace.n_steps])
+            assert found >= optimum
+            worse += found > optimum
+        assert worse > 5
+
+    def test_good_prices_make_good_plans(self):
+        variant = Variant(availability="pool", fill="charged")
+        for seed in range(3):
+            trace = topics(seed)
+            problem = (trace, 6, Fraction(1, 2), variant)
+            ascent = Ascent(*problem, find_occasions(trace, 6, variant))
+            ascent.climb(1000)
+            good = tuple(ascent.state()[name] for name in ("serve", "slot", "entry"))
+            blind = (trace.weight.astype(float), good[1], good[2])
+            cuts = list(range(0, 301, 15))
+            told, untold = (
+                self.plan(problem, (serve, slot, float(entry[0])), cuts)
+                for serve, slot, entry in (good, blind)
+            )
+            assert told <= 1.03 * ascent.best
+            assert told < untold
+
+    def test_staying_is_worth_what_a_programme_over_all_steps_says(self):
+        rng = np.random.default_rng(7)
+        seen = 0
+        for kind in ("soft", "sized"):
+            for problem in random_problems(kind, 13, 3, LINEAR, max_steps=25, max_items=6):
+                trace, capacity, lam, variant = problem
+                occasions = find_occasions(trace, capacity, variant)
+                ascent = Ascent(*problem, occasions)
+                some_prices(ascent, lam, trace, rng)
+                # low, so that items come and go
+                for price in (ascent.serve, ascent.slot, ascent.entry):
+                    price *= 0.2
+                plain = Dual(*problem, ascent)
+                tool = Windows(*problem, occasions, np.ones(len(occasions), np.bool_))
+                tool.outlook(ascent.serve, ascent.slot, plain.entry)
+                end = int(rng.integers(1, trace.n_steps + 1))
+                nobody = np.zeros(len(occasions), np.bool_)
+                window = tool._window(nobody, nobody, 0, end, end)
+                if window is None:
+                    continue
+                worth = -window.programme.objective[window.go]
+                for item, value in zip(occasions.item[window.chosen[window.last]], worth, strict=True):
+                    expected = plain.earned(int(item), end, 0.0) - plain.earned(int(item), end)
+                    assert max(0.0, value) == pytest.approx(expected, abs=1e-6)
+                    seen += expected != 0
+        assert seen > 30
 
 
 class TestStopping:
