@@ -17,7 +17,7 @@ from theory.claim import Claim, Figure, Refuted, Survived
 from theory.registry import claim as find_claim
 from theory.registry import claim_module, claims
 
-__all__ = ["claims_markdown", "claims_sheet", "explain_claim", "print_claims"]
+__all__ = ["claims_markdown", "claims_sheet", "draw_claims", "explain_claim", "print_claims"]
 
 HEAD = ("id", "statement", "status", "evidence", "where it breaks")
 _SHOWN = 24
@@ -140,6 +140,15 @@ def _show_figure(claim: Claim, figure: Figure, output: Path | None) -> None:
     left = len(rows) - len(lines)
     note = f"-o FOLDER draws this{f' and {left} more rows' if left > 0 else ''}"
     Sheet(figure.title, head, lines, note).show(screen)
+
+
+def draw_claims(folder: Path) -> Iterator[Path]:
+    """Draw the figure of every claim that has one, as PNG; yield the files."""
+    for found in claims():
+        if found.figure is not None:
+            command = f"softhit claims {found.id} -o {folder.name}"
+            drawing = draw_claim(found.id, found.figure, found.figure.rows())
+            yield save(drawing, folder, command, formats=("png",))[0]
 
 
 def _text(value: Any) -> str:

@@ -13,6 +13,7 @@ from softhit import Variant
 from softhit.errors import InvalidInput
 from softhit.io import write_trace
 from softhit_lab import verbs
+from softhit_lab.claims import draw_claims
 from softhit_lab.experiment import Sweep
 from softhit_lab.figures import draw, save
 from softhit_lab.report import Part, write_report
@@ -190,7 +191,7 @@ def run_demo(
 
 
 def draw_documents(folder: Path, jobs: int | None) -> None:
-    """Run the sweeps behind the figures of the documents and draw some of them into ``folder``, as PNG."""
+    """Draw the figures of the documents into ``folder``, as PNG: some of two sweeps, and those of claims."""
     prepare_folder(folder)
     wanted = {"slope-vs-K", "ratio-vs-T"}
     with tempfile.TemporaryDirectory() as scratch:
@@ -202,3 +203,5 @@ def draw_documents(folder: Path, jobs: int | None) -> None:
                 if any(drawing.name.endswith(end) for end in wanted):
                     written = save(drawing, folder, command, formats=("png",))
                     console().print(str(written[0]), markup=False)
+    for path in draw_claims(folder):
+        console().print(str(path), markup=False)
