@@ -26,7 +26,7 @@ def draw_claim(name: str, figure: Figure, rows: Sequence[Mapping[str, Any]]) -> 
 def _draw(name: str, figure: Figure, rows: Sequence[Mapping[str, Any]]) -> Drawing:
     key = figure.panel
     panel_values = list(dict.fromkeys(row[key] for row in rows)) if key else [None]
-    canvas, places = panels(len(panel_values), height=4.0, share_y=True)
+    canvas, places = panels(len(panel_values), height=4.0, share_y=figure.share_y)
     names = list(dict.fromkeys(str(row[figure.by]) for row in rows))
     look = styles(names)
     for axes, value in zip(places, panel_values, strict=True):
@@ -37,10 +37,11 @@ def _draw(name: str, figure: Figure, rows: Sequence[Mapping[str, Any]]) -> Drawi
         axes.set_xlabel(figure.x_label or figure.x)
         if value is not None:
             axes.set_title(f"{figure.panel} = {value}".replace("lambda", "$\\lambda$"))
-    # the frame belongs to the data of all pictures; a steep reference leaves it
-    bottom, top = (f(axes.dataLim.intervaly[i] for axes in places) for i, f in ((0, min), (1, max)))
-    spread = (top / bottom) ** 0.05 if figure.y_log else 0.05 * (top - bottom)
     for axes in places:
+        # the frame belongs to the data; a steep reference leaves it
+        alike = places if figure.share_y else [axes]
+        bottom, top = (f(each.dataLim.intervaly[i] for each in alike) for i, f in ((0, min), (1, max)))
+        spread = (top / bottom) ** 0.05 if figure.y_log else 0.05 * (top - bottom)
         if figure.y_log:
             axes.set_yscale("log")
             axes.set_ylim(bottom / spread, top * spread)
@@ -64,7 +65,7 @@ def _draw(name: str, figure: Figure, rows: Sequence[Mapping[str, Any]]) -> Drawi
     if key is None:
         places[0].set_title(figure.title)
     else:
-        canvas.suptitle(figure.title, fontsize=10)
+        canvas.suptitle(figure.title, fontsize=10, x=0.02, ha="left")
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return Drawing(name.lower(), canvas, list(rows), columns)
 

@@ -135,7 +135,8 @@ class Figure:
     """What a claim's figure shows: rows, the columns to draw, and curves to compare with.
 
     ``low`` and ``high`` name the ends of an interval around ``y``; ``by`` and ``panel`` group the rows into
-    lines and into pictures side by side; ``references`` are functions of x; ``rows`` computes or reads rows.
+    lines and into pictures side by side, of one scale if ``share_y``; ``references`` are functions of x;
+    ``rows`` computes or reads rows.
     """
 
     title: str
@@ -151,6 +152,7 @@ class Figure:
     y_label: str = ""
     x_log: bool = False
     y_log: bool = False
+    share_y: bool = True
 
 
 @dataclass(frozen=True)

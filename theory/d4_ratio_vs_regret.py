@@ -354,6 +354,7 @@ CLAIM = Claim(
         y="value",
         by="policy",
         panel="what",
+        share_y=False,
         x_label="T",
         y_label="",
         x_log=True,
