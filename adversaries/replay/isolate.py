@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from adversaries.replay.adapter import Ask, Setup, Unsupported, adapter_info, make_adapter
+from adversaries.replay.adapter import Adapter, Ask, Setup, Unsupported, adapter_info, make_adapter
 from adversaries.replay.line import LinePolicy
 from softhit.check import describe
 from softhit.errors import ReplayError, SofthitError
@@ -33,6 +33,9 @@ class AdapterPolicy(LinePolicy):
         Seconds for each step, reading the contents included.
     start_timeout : float
         Seconds to import the library and make the cache.
+    fresh : bool
+        A process for each run. False: one process for all, with a new adapter each, which saves the imports
+        but trusts the library to keep nothing from one cache to the next.
 
     Raises
     ------
@@ -40,11 +43,14 @@ class AdapterPolicy(LinePolicy):
         From ``start`` and ``decide``: the library cannot do or show what is needed.
     """
 
-    def __init__(self, adapter: str, timeout: float = 30.0, start_timeout: float = 120.0) -> None:
+    def __init__(
+        self, adapter: str, timeout: float = 30.0, start_timeout: float = 120.0, fresh: bool = True
+    ) -> None:
         name = adapter.partition("(")[0].strip()
         if ":" not in name:
             adapter_info(name)
-        super().__init__([sys.executable, "-c", _program(), adapter], timeout, start_timeout)
+        words = [sys.executable, "-c", _program(), adapter, *([] if fresh else ["again"])]
+        super().__init__(words, timeout, start_timeout)
         self.adapter = adapter
 
     @property
@@ -81,18 +87,22 @@ def _unsupported() -> Iterator[None]:
         raise
 
 
-def _serve(spec: str, lines: Any, say: Any) -> None:
+def _serve(spec: str, again: bool, lines: Any, say: Any) -> None:
     """Answer lines until the goodbye."""
-    adapter = make_adapter(spec)
+    adapter: Adapter | None = None
     held: set[int] = set()
     for line in lines:
         said = json.loads(line)
         if "v" in said:
+            if adapter is not None:
+                adapter.close()
+            adapter, held = make_adapter(spec), set()
             adapter.open(
                 Setup(said["capacity"], said["n_items"], said["sizes"], said["seed"], said["dimension"])
             )
-            say({"v": 1, "name": adapter.name, "version": adapter.version, "vectors": said["dimension"] > 0})
-        elif "t" in said:
+            about = {"name": adapter.name, "version": adapter.version}
+            say({"v": 1, **about, "vectors": said["dimension"] > 0, "restart": again})
+        elif "t" in said and adapter is not None:
             hit = adapter.step(
                 Ask(
                     said["t"],
@@ -114,7 +124,8 @@ def _serve(spec: str, lines: Any, say: Any) -> None:
             held = now
         else:
             break
-    adapter.close()
+    if adapter is not None:
+        adapter.close()
 
 
 def main() -> int:
@@ -127,7 +138,7 @@ def main() -> int:
         mine.flush()
 
     try:
-        _serve(sys.argv[1], sys.stdin, say)
+        _serve(sys.argv[1], sys.argv[2:] == ["again"], sys.stdin, say)
     except SofthitError as error:
         say({"unsupported": str(error)})
         return 1
