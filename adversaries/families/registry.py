@@ -105,19 +105,22 @@ class Forces:
     Attributes
     ----------
     claim : str
-        Row of the claims table.
+        Row of the claims table; empty: no row of its own.
     statement : str
-        The guarantee, with the numbers of this trace.
+        The guarantee, with the numbers of this trace. A workload that forces nothing says so.
     variant : str
         The variant that it speaks about.
     exact : dict
         Policy -> its exact cost, as the text of a fraction; empty where no closed form is known.
+    optimum : str
+        The exact optimum, likewise; empty where no closed form is known.
     """
 
     claim: str
     statement: str
     variant: str = "serve_then_update/stream/free/best"
     exact: dict[str, str] = field(default_factory=dict)
+    optimum: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,10 @@ class Rows:
     quality: NDArray[np.int32]
     arrivals: NDArray[np.int32]
     forces: Forces
+    weight: NDArray[np.int32] | None = None
+    ranks: NDArray[np.int32] | None = None
+    query_vectors: NDArray[np.float32] | None = None
+    item_vectors: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +230,10 @@ def family(
                 items=rows.items,
                 quality=rows.quality,
                 arrivals=rows.arrivals,
+                weight=rows.weight,  # type: ignore[arg-type]
+                ranks=rows.ranks,
+                query_vectors=rows.query_vectors,
+                item_vectors=rows.item_vectors,
                 metadata={
                     "generator": info.name,
                     "parameters": {**common, **values},
