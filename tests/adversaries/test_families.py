@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversaries.expressions import evaluate, round_half_up
@@ -28,49 +28,108 @@ from adversaries.families import (
 )
 from adversaries.families.ring import ring_rows, soft_units
 from adversaries.strategies import family_traces
-from softhit import Schedule, Trace, cost, floor_units, policy_names, simulate, verify
+from offline_opt import solve
+from softhit import Schedule, Trace, cost, floor_units, simulate, verify
 from softhit.cost import miss_units_by_step
 from softhit.errors import InvalidInput, UnknownName
 from softhit.simulate import POLICY_ROLE, child_rng
 
+FORMS = ("hard", "soft")
 SWITCH_COSTS = ["0", "1/2", "999/1000", "1", "7/3"]
 
 
-def reference_cost(trace: Trace, capacity: int, switch_cost: Fraction, touch: bool) -> Fraction:
-    """FIFO (or LRU, with ``touch``) that admits every arrival, by hand; best, free fill, serve first."""
-    held: OrderedDict[int, None] = OrderedDict()
+# what each policy evicts first, from an item's (touches, last touch, entry)
+EVICTS = {
+    "fifo": lambda touches, last, entry: entry,
+    "lru": lambda touches, last, entry: last,
+    "lfu": lambda touches, last, entry: (touches, last),
+}
+
+
+def reference_cost(trace: Trace, capacity: int, switch_cost: Fraction, policy: str) -> Fraction:
+    """FIFO, LRU, LFU or `never`, admitting arrivals, by hand; best of one, free fill, serve first."""
+    held: dict[int, tuple[int, int, int]] = {}
     misses, insertions = Fraction(0), 0
     for t in range(trace.n_steps):
-        items, quality = trace.row(t)
-        served = [(-int(q), int(i)) for i, q in zip(items, quality, strict=True) if int(i) in held]
-        if served:
-            best, item = min(served)
-            misses += 1 + Fraction(best, trace.quality_scale)
-            if touch:
-                held.move_to_end(item)
+        a, b = int(trace.indptr[t]), int(trace.indptr[t + 1])
+        # best rank first, else best quality; then the smaller item
+        order = -trace.quality[a:b] if trace.ranks is None else trace.ranks[a:b]
+        row = zip(order.tolist(), trace.items[a:b].tolist(), trace.quality[a:b].tolist(), strict=True)
+        served = [entry for entry in row if entry[1] in held]
+        if served and trace.weight[t]:
+            _, item, quality = min(served)
+            misses += int(trace.weight[t]) * (1 - Fraction(quality, trace.quality_scale))
+            touches, _, entry = held[item]
+            held[item] = touches + 1, t, entry
         else:
-            misses += 1
+            misses += int(trace.weight[t])
         arrival = int(trace.arrivals[t])
-        if arrival not in held:
-            if len(held) == capacity:
-                held.popitem(last=False)
-            held[arrival] = None
-            insertions += 1
+        if arrival < 0 or arrival in held or (policy == "never" and len(held) == capacity):
+            continue
+        if len(held) == capacity:
+            held.pop(min(held, key=lambda i: EVICTS[policy](*held[i])))
+        held[arrival] = 1, t, t
+        insertions += 1
     return misses + switch_cost * max(0, insertions - capacity)
 
 
 # ---- what is forced -------------------------------------------------------------------------------------
 
 
-@given(family_traces())
-def test_every_exact_cost_in_the_metadata_is_what_the_policy_pays(trace):
+@pytest.mark.parametrize("name", family_names())
+@settings(max_examples=80)
+@given(st.data())
+def test_every_exact_cost_in_the_metadata_is_what_the_policy_pays(name, data):
+    trace = data.draw(family_traces(name))
     parameters = trace.metadata["parameters"]
     capacity, switch_cost = parameters["capacity"], Fraction(parameters["switch_cost"])
     for policy, price in trace.metadata["forces"]["exact"].items():
-        assert reference_cost(trace, capacity, switch_cost, policy == "lru") == Fraction(price)
-        if policy in policy_names():
-            schedule = simulate(policy, trace, capacity, switch_cost)
-            assert cost(schedule, trace, capacity, switch_cost).fraction == Fraction(price)
+        assert reference_cost(trace, capacity, switch_cost, policy) == Fraction(price)
+        schedule = simulate(policy, trace, capacity, switch_cost)
+        assert cost(schedule, trace, capacity, switch_cost).fraction == Fraction(price)
+
+
+@pytest.mark.parametrize("name", ["near_duplicates", "polarity", "scan_loop"])
+@given(st.data())
+def test_every_exact_optimum_in_the_metadata_is_that_of_the_solver(name, data):
+    trace = data.draw(family_traces(name, max_capacity=3, max_steps=24))
+    parameters = trace.metadata["parameters"]
+    claimed = trace.metadata["forces"]["optimum"]
+    if claimed:
+        result = solve(trace, parameters["capacity"], parameters["switch_cost"])
+        assert result.cost.fraction == result.lower_bound == Fraction(claimed)
+
+
+def test_which_families_know_the_optimum():
+    known = [n for n in family_names() if make_trace(n, 4, 50).metadata["forces"]["optimum"]]
+    assert sorted(known) == ["near_duplicates", "polarity", "scan_loop"]
+
+
+def test_which_policies_have_an_exact_cost():
+    """With the defaults, hard and soft; what the statements promise is what the test above looks at."""
+    exact = {
+        (n, f): " ".join(sorted(make_trace(n, 5, 50, form=f).metadata["forces"]["exact"]))
+        for n in family_names()
+        for f in ("hard", "soft")
+    }
+    none = {(n, f): "" for n in ("piecewise", "noise_floor", "uniform_blocks", "conversation") for f in FORMS}
+    both = {(n, f): "fifo lfu lru" for n in ("near_duplicates", "polarity") for f in FORMS}
+    assert exact == {
+        **none,
+        **both,
+        ("cycling", "hard"): "fifo lru",
+        ("cycling", "soft"): "fifo",
+        ("pollution", "hard"): "fifo lru",
+        ("pollution", "soft"): "fifo lru",
+        ("working_set_sweep", "hard"): "fifo lru",
+        ("working_set_sweep", "soft"): "fifo",
+        ("scan_loop", "hard"): "fifo lru",
+        ("scan_loop", "soft"): "fifo",
+        ("frequency_pollution", "hard"): "fifo lfu lru",
+        ("frequency_pollution", "soft"): "fifo lfu",
+        ("drift", "hard"): "never",
+        ("drift", "soft"): "never",
+    }
 
 
 @pytest.mark.parametrize("switch_cost", SWITCH_COSTS)
@@ -295,6 +354,12 @@ def test_ring_rows_are_the_graded_neighbours_by_definition(size, reach, near):
 # ---- pure functions -------------------------------------------------------------------------------------
 
 
+def answers_per_query(trace: Trace) -> int:
+    """Return the largest number of items of positive quality in a row."""
+    step = np.repeat(np.arange(trace.n_steps), np.diff(trace.indptr))
+    return int(np.bincount(step[trace.quality > 0], minlength=1).max())
+
+
 @pytest.mark.parametrize("form", ["hard", "soft"])
 @pytest.mark.parametrize("name", family_names())
 def test_a_trace_is_a_function_of_parameters_and_seed(name, form):
@@ -303,7 +368,14 @@ def test_a_trace_is_a_function_of_parameters_and_seed(name, form):
 
     assert make(0).hash == make(0).hash
     assert (make(0).hash == make(1).hash) == family_info(name).seedless
-    assert make(0).structure.hard == (form == "hard")
+    if form == "soft":
+        assert not make(0).structure.hard
+    elif name == "drift":
+        # several items may be within the threshold, all of them fully
+        assert set(make(0).quality.tolist()) == {10_000}
+    else:
+        assert answers_per_query(make(0)) == 1
+        assert make(0).structure.hard or make(0).structure.scored
 
 
 def test_the_trace_shares_no_random_stream_with_the_policy():
@@ -313,10 +385,11 @@ def test_the_trace_shares_no_random_stream_with_the_policy():
 
 @pytest.mark.parametrize("name", family_names())
 def test_metadata_says_what_was_made_and_makes_it_again(name):
-    trace = make_trace(name, capacity=6, steps="20K", switch_cost="3/2", seed=4, form="soft", near=0.4)
+    own = {"near": 0.4} if "near" in family_info(name).parameters else {}
+    trace = make_trace(name, capacity=6, steps="20K", switch_cost="3/2", seed=4, form="soft", **own)
     metadata = json.loads(json.dumps(trace.metadata))
     assert metadata["generator"] == name
-    assert set(metadata["forces"]) == {"claim", "statement", "variant", "exact"}
+    assert set(metadata["forces"]) == {"claim", "statement", "variant", "exact", "optimum"}
     again = make_trace(name, **metadata["parameters"], seed=metadata["seed"])
     assert again.hash == trace.hash
 
