@@ -145,7 +145,7 @@ class Objective:
         n_items: int,
         switch_cost: Any = 1,
         variant: Variant | None = None,
-        seeds: range | list[int] = range(8),
+        seeds: range | list[int] = range(4),
         steps: int = RANDOM_STEPS,
     ) -> None:
         self.variant = variant or Variant()
