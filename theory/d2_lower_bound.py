@@ -248,9 +248,7 @@ def _rows() -> list[dict[str, object]]:
                 ("bound of the chain", chain(k, rounds, gap)),
                 ("uniform eviction", gap * rounds * Fraction(k - 1, k)),
             ):
-                rows.append(
-                    {"slots": f"K = {k}", "rounds": rounds, "what": what, "regret": float(value) / scale}
-                )
+                rows.append({"K": k, "rounds": rounds, "what": what, "regret": float(value) / scale})
     return rows
 
 
@@ -294,7 +292,7 @@ CLAIM = Claim(
         x="rounds",
         y="regret",
         by="what",
-        panel="slots",
+        panel="K",
         references={"1/20": lambda t: 0.05},
         x_label="T",
         y_label="regret / sqrt(KT)",

@@ -34,8 +34,8 @@ that seldom change the expert, at a rate that follows the best expert's loss, no
 
 Examples
 --------
-Fair coins, where the tracker's regret is linear, and long blocks, where each fixed content's ratio is
-unbounded:
+Fair coins, where the tracker's regret is linear, and blocks of 500, where a fixed content
+pays half a block each:
 
 >>> import numpy as np
 >>> coins = families(10_000, seed=1)["fair coins"]
@@ -305,8 +305,8 @@ def _rows() -> list[dict[str, object]]:
         for who, experts in names.items():
             one, other = mix(coins, 1.0, experts), mix(blocks, 1.0, experts)
             regret, ratio = (one.cost - min(one.fixed)) / steps, other.cost / max(other.best, 1.0)
-            rows.append({"rounds": steps, "policy": who, "what": "regret / T on fair coins", "value": regret})
-            rows.append({"rounds": steps, "policy": who, "what": "cost / OPT on long blocks", "value": ratio})
+            for measure, value in (("regret / T, fair coins", regret), ("cost / OPT, blocks of 500", ratio)):
+                rows.append({"rounds": steps, "policy": who, "measure": measure, "value": value})
     return rows
 
 
@@ -353,7 +353,7 @@ CLAIM = Claim(
         x="rounds",
         y="value",
         by="policy",
-        panel="what",
+        panel="measure",
         share_y=False,
         x_label="T",
         y_label="",
