@@ -16,9 +16,8 @@ one good slot, 1/2 - gap, among slots of 1/2.
   upper limit of ``regret / sqrt(KT log T)`` over the grid is below 0.5 (the largest mean is 0.37), where
   uniform eviction has about 1 at c = 4.
 * *Slopes* of log regret at c = 2. In log T, from T = 3000 on: 0.51 to 0.55, by K. A factor sqrt(log T) would
-  add about 0.05 there; for K = 4 and 8 the intervals exclude that much, for K = 64 and 128 they do not. In
-  log K, at T = 30,000: 1.15 from K = 2 to 8, 0.72 from 8 to 32, 0.67 from 32 to 128, so above the 1/2 of
-  sqrt(K) and falling.
+  add about 0.05 there; the intervals exclude that much except for K = 2 and 64. In log K, at T = 30,000:
+  1.15 from K = 2 to 8, 0.72 from 8 to 32, 0.67 from 32 to 128, so above the 1/2 of sqrt(K) and falling.
 * *Fixed gap* 0.1: the slope in log T is 0.16 to 0.17 from T = 30,000 to 10^5, for K = 2, 8 and 32.
 
 The stored grid has, for K = 2, 4, ..., 256 and T from 1000 in half-decades, all cells with gap <= 0.4 and
