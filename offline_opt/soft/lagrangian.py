@@ -73,12 +73,13 @@ WINDOW_NODES = 20
 """Nodes of the branch and bound of one window."""
 WINDOW_GAP = 2e-4
 """Gap at which the branch and bound of one window stops, as a part of the window's share of the cost."""
-PLAN, SIZED_PLAN = 500, 90
-"""Occasions that a window of a plan decides; it looks ahead over as many again."""
+PLANS, SIZED_PLAN = (500, 350, 230), 90
+"""Occasions that a window of a plan decides; it looks ahead over as many again. The larger the better and
+slower; a time limit may leave time for the smaller only."""
 WORTH_A_PLAN = 1e-3
 """Gap from which on a plan from nothing is made; below it, windows around what there is do better."""
 TRIAL = 8
-"""Windows of a plan after which its time is estimated; no plan is made that a time limit would cut off."""
+"""Windows of a plan after which its time is estimated; one that the time limit would cut off is given up."""
 FEW_SHAKES, SHAKES = 4, 30
 """How often a schedule of promising occasions is loosened by slot prices and made tight again: if a plan
 may follow, and altogether if none does."""
@@ -384,33 +385,39 @@ class _Run:
 
     def plan(self) -> bool:
         """Make a schedule from nothing, window by window; return whether one was made."""
-        assert self.best is not None
-        n_steps = self.problem[0].n_steps
         problem, occasions = self.focus(self.ascent.share > PROMISING)
-        everything = np.ones(len(occasions), np.bool_)
-        tool = windows.Windows(*problem, occasions, everything)
+        tool = windows.Windows(*problem, occasions, np.ones(len(occasions), np.bool_))
         prices = self.ascent.state()
         tool.outlook(prices["serve"], prices["slot"], float(prices["entry"][0]))
-        held, entered = np.zeros_like(everything), np.zeros_like(everything)
-        cuts = tool.cuts(held, PLAN if problem[0].structure.unit_sizes else SIZED_PLAN)
+        for size in PLANS if problem[0].structure.unit_sizes else (SIZED_PLAN,):
+            flags = self.planned(tool, len(occasions), size)
+            if flags is not None and tool.valid(*flags):
+                self.offer(schedule_of(occasions, problem[0].n_steps, *flags))
+                self.tick()
+                return True
+        self.notes.append("no plan: the time limit would cut it off, or HiGHS found none")
+        return False
+
+    def planned(
+        self, tool: windows.Windows, n: int, size: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+        """Flags of a plan with windows of ``size`` occasions, or None."""
+        assert self.best is not None
+        held, entered = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        cuts = tool.cuts(held, size)
         began, total = self.seconds, float(self.best[0])
         for number, (begin, middle) in enumerate(itertools.pairwise(cuts)):
             end = cuts[min(number + 2, len(cuts) - 1)]
-            gap = WINDOW_GAP * total * (end - begin) / n_steps
+            gap = WINDOW_GAP * total * (end - begin) / cuts[-1]
             if not tool.plan(held, entered, begin, middle, end, WINDOW_NODES, gap, self.left()):
-                return False
+                return None
             self.tick()
             left = self.left()
             if left is not None and number == TRIAL:
-                needed = (self.seconds - began) / (TRIAL + 1) * (len(cuts) - TRIAL - 2)
-                if needed > left:
-                    self.notes.append("no plan: the time limit would cut it off")
-                    return False
-        if not tool.valid(held, entered):
-            return False
-        self.offer(schedule_of(occasions, n_steps, held, entered))
-        self.tick()
-        return True
+                each = (self.seconds - began) / (TRIAL + 1)
+                if each * (len(cuts) - TRIAL - 2) > left:
+                    return None
+        return held, entered
 
     def solve_windows(self, turn: int) -> None:
         """Solve one window after the other; the cuts move with each turn."""

@@ -458,6 +458,24 @@ class TestPlans:
             assert told <= 1.03 * ascent.best
             assert told < untold
 
+    def test_a_bracket_does_without_a_plan_if_none_is_found(self, monkeypatch):
+        # a small cache, which leaves a gap
+        problem = (topics(7, 600, 120), 3, Fraction(1, 2), Variant(availability="pool", fill="charged"))
+        asked = []
+
+        def refuse(*facts, **more):
+            asked.append(facts)
+            return False
+
+        planned = bracket(*problem, iterations=200, rounds=0)
+        assert planned.notes == ()
+        monkeypatch.setattr(Windows, "plan", refuse)
+        found = bracket(*problem, iterations=200, rounds=0)
+        assert len(asked) == len(lagrangian.PLANS)
+        assert any("no plan" in note for note in found.notes)
+        assert found.lower_bound == planned.lower_bound < found.cost.fraction
+        assert cost(found.schedule, *problem) == found.cost
+
     def test_staying_is_worth_what_a_programme_over_all_steps_says(self):
         rng = np.random.default_rng(7)
         seen = 0
