@@ -130,15 +130,18 @@ def _serve(spec: str, again: bool, lines: Any, say: Any) -> None:
 
 def main() -> int:
     """Serve the adapter named on the command line."""
-    mine = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # the library gets neither end: what it prints goes to standard error, what it reads is empty
+    mine, lines = os.fdopen(os.dup(1), "w", encoding="utf-8"), os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(2, 1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
 
     def say(fields: dict[str, Any]) -> None:
         mine.write(json.dumps(fields) + "\n")
         mine.flush()
 
     try:
-        _serve(sys.argv[1], sys.argv[2:] == ["again"], sys.stdin, say)
+        _serve(sys.argv[1], sys.argv[2:] == ["again"], lines, say)
     except SofthitError as error:
         say({"unsupported": str(error)})
         return 1

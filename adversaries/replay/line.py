@@ -316,7 +316,7 @@ class LinePolicy:
             raise self._bad(-1, '"ahead" must be an integer >= 0', line)
         if not isinstance(restart, bool) or not isinstance(vectors, bool):
             raise self._bad(-1, '"restart" and "vectors" must be true or false', line)
-        name = _plain(said.get("name", shlex.join(self.command)))
+        name = _plain(said.get("name") or shlex.join(self.command))
         return Client(name, _plain(said.get("version", "")), min(ahead, MAX_AHEAD), restart, vectors)
 
     def _reply(self, line: bytes, t: int) -> _Reply:

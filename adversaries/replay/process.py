@@ -51,8 +51,11 @@ def _undisturbed() -> Iterator[None]:
             usual(*heard[0])
 
 
-def _finish(process: subprocess.Popen[bytes]) -> None:
+def _finish(process: subprocess.Popen[bytes], owner: int) -> None:
     """Kill the whole group, reap its leader, close the pipes; a second call does nothing."""
+    if os.getpid() != owner:
+        # a fork of the process that started it ends; the program is not its own
+        return
     if process.returncode is None:
         # the leader is not reaped yet, so the number of the group cannot belong to anybody else
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -96,7 +99,7 @@ class Child:
                     bufsize=0,
                     start_new_session=True,
                 )
-                self._finalizer = weakref.finalize(self, _finish, self._process)
+                self._finalizer = weakref.finalize(self, _finish, self._process, os.getpid())
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise InvalidInput(f"cannot run {command[0]!r}: {why}") from None

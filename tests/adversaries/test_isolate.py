@@ -65,6 +65,8 @@ class Vectors(Lru):
         assert len(ask.vector) == self.dimension == len(ask.arrival_vector)
         assert ask.vector[ask.query] == 1 and ask.arrival_vector[ask.arrival] == 1
         super().step(ask)
+class Reads(Lru):
+    def step(self, ask): assert sys.stdin.read() == ""; return super().step(ask)
 class Refuses(Lru):
     def open(self, setup): raise Unsupported("no capacity below 10")
 not_one = dict
@@ -92,6 +94,10 @@ def test_what_is_read_makes_the_schedule_and_softhit_prices_it() -> None:
     assert done.answers is not None
     assert (done.answers.hits, done.answers.silent, done.answers.ghosts) == (done.hits, (), ())
     assert 0 < done.hits < TRACE.n_queries
+
+
+def test_a_library_that_reads_standard_input_finds_nothing_there() -> None:
+    assert run("Reads").schedule == simulate("lru", TRACE, 3)
 
 
 @pytest.mark.parametrize(

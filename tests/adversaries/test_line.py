@@ -19,6 +19,7 @@ from adversaries.replay.line import LinePolicy, line_policy, program_digest, run
 from adversaries.replay.process import MAX_LINE, Child, ChildFailed
 from softhit import Session, Trace, from_arrays, from_requests, make_policy, simulate
 from softhit.errors import InvalidInput, InvalidSchedule, PolicyError, ReplayError
+from softhit.simulate import POLICY_ROLE, child_rng
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_CLIENT = [sys.executable, str(ROOT / "examples" / "line_client.py")]
@@ -330,6 +331,19 @@ def test_ctrl_c_while_a_client_stalls_leaves_no_process(tmp_path: Path) -> None:
     assert gone(group)
 
 
+def test_a_fork_of_the_host_that_ends_takes_no_program_with_it(tmp_path: Path) -> None:
+    host = tmp_path / "host.py"
+    host.write_text(
+        "import os, sys\nfrom softhit import Session\nfrom adversaries.replay.line import LinePolicy\n"
+        f"policy = LinePolicy({PYTHON_CLIENT!r})\nsession = Session(policy, n_items=3, capacity=2)\n"
+        "if os.fork() == 0: sys.exit(0)\n"
+        "os.wait()\nprint(session.step([1], [10_000], arrival=1).decision.admit)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(host)], env=environment, capture_output=True, text=True)
+    assert done.stdout == "(1,)\n", done.stderr
+
+
 def test_a_policy_that_is_forgotten_or_closed_takes_its_program_with_it(groups: list[int]) -> None:
     simulate(LinePolicy(PYTHON_CLIENT), REQUESTS.prefix(3), 2)
     assert gone(groups[0])
@@ -462,7 +476,7 @@ def test_the_lines_that_a_client_gets_are_those_of_the_document() -> None:
         '"sizes":[1,2,1],"seed":%d,"fill":"free","aggregator":"best","top_k":1,"n_items":3,'
         '"quality_scale":10000,"dimension":0}'
     )
-    seed = int(line.child_rng(4, line.POLICY_ROLE).integers(2**31))
+    seed = int(child_rng(4, POLICY_ROLE).integers(2**31))
     steps = [
         '{"t":0,"query":-1,"weight":1,"arrival":1,"arrival_quality":0.4,"held":[]}',
         '{"t":1,"query":2,"weight":2,"arrival":2,"arrival_quality":0.3333,"held":[]}',
