@@ -11,7 +11,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import metadata
 from typing import Any
 
 from adversaries.replay.adapter import Adapter, Ask, Setup, Unsupported, adapter_info, make_adapter
@@ -47,8 +48,7 @@ class AdapterPolicy(LinePolicy):
         self, adapter: str, timeout: float = 30.0, start_timeout: float = 120.0, fresh: bool = True
     ) -> None:
         name = adapter.partition("(")[0].strip()
-        if ":" not in name:
-            adapter_info(name)
+        self._library = None if ":" in name else adapter_info(name).library
         words = [sys.executable, "-c", _program(), adapter, *([] if fresh else ["again"])]
         super().__init__(words, timeout, start_timeout)
         self.adapter = adapter
@@ -59,6 +59,10 @@ class AdapterPolicy(LinePolicy):
         return self.adapter if self.client is None else f"{self.client.name} {self.client.version}".strip()
 
     def _who(self) -> str:
+        if self.client is None and self._library is not None:
+            # it never came to say which version it is
+            with suppress(metadata.PackageNotFoundError):
+                return f"adapter {self.name!r} ({self._library} {metadata.version(self._library)})"
         return f"adapter {self.name!r}"
 
     def start(self, context: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,6 +25,7 @@ MAX_LINE = 1 << 18
 
 _BLOCK = 1 << 16
 _LAST_WORDS = 2000
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 class ChildFailed(Exception):
@@ -225,7 +227,8 @@ class Child:
 
     def _said(self) -> str:
         """The last line on standard error, as the end of a sentence."""
-        lines = [x.strip() for x in self._words.decode("utf-8", "replace").splitlines() if x.strip()]
+        words = _COLOUR.sub("", self._words.decode("utf-8", "replace"))
+        lines = [x.strip() for x in words.splitlines() if x.strip()]
         if not lines:
             return ""
         line = "".join(c if c.isprintable() else " " for c in lines[-1])

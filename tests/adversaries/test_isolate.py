@@ -1,12 +1,13 @@
 """Adapters run in a process of their own: what they hold is read, and their crashes are findings."""
 
+import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adversaries.replay.adapter import Adapter, Unsupported, adapter_names, make_adapter
+from adversaries.replay.adapter import Adapter, AdapterInfo, Unsupported, adapter_names, make_adapter
 from adversaries.replay.isolate import AdapterPolicy
 from adversaries.replay.line import run_line
 from adversaries.replay.record import Replayed, replay
@@ -192,3 +193,17 @@ def test_one_process_may_serve_many_runs_with_a_new_cache_each() -> None:
         assert run_line(policy, TRACE, 3) == first == simulate("lru", TRACE, 3)
         assert run_line(policy, TRACE, 2) == simulate("lru", TRACE, 2)
         assert policy._child is child
+
+
+def test_a_library_that_aborts_before_it_says_its_version_is_named_with_the_installed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = AdapterInfo("stillborn", "aborts", "numpy", "replay", lambda: None)  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr("adversaries.replay.isolate.adapter_info", lambda name: row)
+    policy = AdapterPolicy("stillborn")
+    policy.command = (sys.executable, "-c", "import os; os.abort()")
+    with pytest.raises(ReplayError) as caught:
+        replay(policy, TRACE, 3)
+    assert str(caught.value).startswith(
+        f"adapter 'stillborn' (numpy {np.__version__}) before the first step: it was ended by SIGABRT"
+    )

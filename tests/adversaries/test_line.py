@@ -142,6 +142,11 @@ def test_a_reply_that_is_none_names_its_step(fault: str, says: str, ahead: int, 
 ENDINGS = [
     ("sys.exit(7)", "exit", "it exited with code 7"),
     ("sys.exit('what a day')", "exit", "it exited with code 1; its last words: what a day"),
+    (
+        "e = chr(27) + '['; sys.stderr.write(e + '31mred' + e + '0m' + chr(10) + e + '0m'); sys.exit(1)",
+        "exit",
+        "code 1; its last words: red",
+    ),
     ("os.kill(os.getpid(), 9)", "exit", "it was ended by SIGKILL"),
     ("os.abort()", "exit", "it was ended by SIGABRT"),
     ("print('{\"t\"', end='', flush=True); sys.exit(0)", "exit", "with code 0 in the middle of a line"),
