@@ -213,7 +213,10 @@ def games(stream: int = 1) -> None:
 CLAIM = Claim(
     id="C3",
     title="where 3 is true",
-    statement="For K = 1, N = 2 saving up 2 lambda before a move is 3-competitive, the best for soft hits.",
+    statement=(
+        "K = 1, N = 2: saving up 2 lambda before a move is 3-competitive; no deterministic policy has less "
+        "for soft hits."
+    ),
     variant="update_then_serve; serve_then_update pool: 3 + 1/lambda; stream hard hits: 3 - 1/(1+lambda)",
     source="the constant is the SOLAR paper's; two states: Borodin, Linial, Saks 1992; the other orders ours",
     status="machine-checked",

@@ -299,7 +299,7 @@ def _run(at: Instance, seed: int, spec: str = "block_marking", tau: int | None =
 
 
 def held_blocks(longer: int = 0) -> None:
-    """Step 1: a block at whose end M holds the item has no miss; M pays tau F + lam (F-K)+ + U at most."""
+    """Step 2: a block at whose end M holds the item has no miss; M pays tau F + lam (F-K)+ + U at most."""
     for at in instances():
         blocks, rest = split(at.ids, at.tau + longer)
         for seed in range(3):
@@ -319,7 +319,7 @@ def held_blocks(longer: int = 0) -> None:
 
 
 def _schedules(at: Instance) -> Iterator[tuple[str, History]]:
-    """The optimum's schedule, and a few others: what is said of OPT in steps 2, 3 and 5 holds for any."""
+    """The optimum's schedule, and a few others: what is said of OPT in steps 3, 4 and 6 holds for any."""
     yield "OPT", history(best(at)[1], at)
     for spec in ("lru", "belady", "never", "random", "gated_lru(theta=2)"):
         yield spec, history(simulate(spec, at.trace, at.k, at.lam), at)
@@ -336,7 +336,7 @@ def _bad(run: History, blocks: Sequence[Block]) -> list[bool]:
 
 
 def bad_blocks(rate: Callable[[int, Fraction], Fraction] = rate) -> None:
-    """Step 2: the items of complete blocks cost any schedule, loads all paid, mu per bad block at least."""
+    """Step 3: the items of complete blocks cost any schedule, loads all paid, mu per bad block at least."""
     for at in instances():
         blocks, _ = split(at.ids, at.tau)
         items = {block.item for block in blocks}
@@ -359,7 +359,7 @@ def bad_blocks(rate: Callable[[int, Fraction], Fraction] = rate) -> None:
 
 
 def tight(rate: Callable[[int, Fraction], Fraction] = rate) -> None:
-    """Step 2 is tight where tau >= 1 + lam/2: m items have 2m bad blocks for m (lam + 2), all loads paid."""
+    """Step 3 is tight where tau >= 1 + lam/2: m items have 2m bad blocks for m (lam + 2), all loads paid."""
     m = 6
     for lam in _LAMBDAS:
         at = stretched(lam, math.ceil(lam) + 1, m)
@@ -372,7 +372,7 @@ def tight(rate: Callable[[int, Fraction], Fraction] = rate) -> None:
 
 
 def new_items(windows: int = 2) -> None:
-    """Step 3: in the phases p-1 and p at least l_p bad blocks complete; so sum l_p <= 2 n_b."""
+    """Step 4: in the phases p-1 and p at least l_p bad blocks complete; so sum l_p <= 2 n_b."""
     for at in instances():
         blocks, _ = split(at.ids, at.tau)
         cut = phases([b.item for b in blocks], at.k)
@@ -438,7 +438,7 @@ def expected(at: Instance, victims: Choice = _uniform) -> tuple[Fraction, list[F
 
 
 def marking(harmonic: Callable[[int], Fraction] = harmonic, victims: Choice = _uniform) -> None:
-    """Step 4: E[F_1] <= K, and E[F_p] <= l_p (1 + H_K - H_l) <= l_p H_K in later phases; all coins."""
+    """Step 5: E[F_1] <= K, and E[F_p] <= l_p (1 + H_K - H_l) <= l_p H_K in later phases; all coins."""
     for at in instances():
         blocks, _ = split(at.ids, at.tau)
         items = [b.item for b in blocks]
@@ -465,7 +465,7 @@ def law(spec: str = "block_marking", runs: int = 250) -> None:
 
 
 def unfinished(tau_of: Callable[[Instance], int] = lambda at: at.tau) -> None:
-    """Step 5: misses in unfinished blocks: at most what OPT pays there, plus tau - 1 per item with a block.
+    """Step 6: misses in unfinished blocks: at most what OPT pays there, plus tau - 1 per item with a block.
 
     For tau - 1 <= 1 + lam. The first block of an item is bad whatever the schedule.
     """

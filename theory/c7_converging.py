@@ -1,4 +1,4 @@
-"""C7: as segments grow the ratio tends to 1 exactly if the excess over OPT per segment does, and not always.
+"""C7: as segments grow the ratio may tend to 1, to the price of learning, or to H_K: three limits, proved.
 
 Statement
 ---------
@@ -8,7 +8,7 @@ segments).
 
 * (1) ``A(L)/O(L) -> 1`` as L grows if and only if ``(A(L) - O(L))/O(L) -> 0``. That OPT keeps paying is
   neither needed nor enough; what counts is the excess beside it. Any order, availability, fill and kind
-  of hits.
+  of hits. This only rearranges the definition; (2) to (4) say what the excess is.
 
 The rest for hard hits, e_t = q_t, stream, serve_then_update, free fill, and for every segment w fresh
 items, drawn uniformly and independently:
@@ -287,12 +287,15 @@ def _belady() -> list[str]:
 CLAIM = Claim(
     id="C7",
     title="when the ratio tends to 1",
-    statement="As segments grow A/O tends to 1 iff the excess (A-O)/O per segment tends to 0; not always so.",
+    statement=(
+        "As segments grow LRU/OPT tends to 1 if K items serve each segment; uniform on K+1 items, "
+        "lambda = 0, every online policy's ratio tends to H_K or more, though OPT keeps paying."
+    ),
     variant="(1) any; (2)-(4) serve_then_update, stream, e_t = q_t, hard hits, free fill, fresh working sets",
     source="the SOLAR paper states convergence to 1 under piecewise stationarity; the conditions are ours",
     status="proved",
-    scope="the equivalence; limits for LRU and gated LRU; with a floor: any policy of bounded excess",
-    breaks="uniform on K+1 items, lambda = 0: H_K or more for every online policy; SOLAR's limits: measured",
+    scope="LRU, gated LRU where K items serve a segment; with a quality floor all policies of bounded excess",
+    breaks="gated LRU tends to (theta + lambda)/(1 + lambda) without a floor; SOLAR's limits: measured only",
     checks=(
         Check("equivalence", equivalence, needs=("z3", "cvc5")),
         Check("learning", learning),

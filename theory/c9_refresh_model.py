@@ -368,7 +368,7 @@ def _less(lam: Fraction) -> Fraction:
 CLAIM = Claim(
     id="C9",
     title="the refresh model: 2 + 1/lambda",
-    statement="If fresher is never worse, refreshing at cost lambda pays at most 2 + 1/lambda times OPT.",
+    statement="If fresher is never worse, refreshing at cost lambda pays <= (2 + 1/lambda) OPT + lambda.",
     variant="refresh model (not a cache of items): c(t, u) in [0, 1], non-increasing in the last refresh u",
     source="probably the intended reading of the SOLAR paper's constant 3; model, proof and tightness ours",
     status="machine-checked",

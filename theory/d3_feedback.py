@@ -83,12 +83,12 @@ def second_order(square: float = 1.0) -> None:
         )
 
 
-def second_order_signs() -> None:
+def second_order_signs(square: int = 1) -> None:
     """Of ``1 - x + x^2 - exp(-x)``: value and slope vanish at 0; concave, then convex; falling at -1."""
     import sympy
 
     x = sympy.symbols("x", real=True)
-    g = 1 - x + x**2 - sympy.exp(-x)
+    g = 1 - x + square * x**2 - sympy.exp(-x)
     slope, bend = sympy.diff(g, x), sympy.diff(g, x, 2)
     equal((g.subs(x, 0), slope.subs(x, 0)), (0, 0), "value and slope at 0")
     equal(sympy.solve(bend, x), [-sympy.log(2)], "where the curvature changes sign")
@@ -379,6 +379,7 @@ CLAIM = Claim(
     ),
     mutants=(
         Mutant("half_square", "second_order", {"square": 0.5}, "exp(-x) is above 1 - x + x^2/2 for x < 0"),
+        Mutant("square_twice", "second_order_signs", {"square": 2}, "the curvature changes sign elsewhere"),
         Mutant(
             "bandit_estimate", "estimates", {"divide": lambda p: p}, "kept slots are seen with chance 1 - p"
         ),

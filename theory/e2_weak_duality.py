@@ -233,12 +233,15 @@ def refused(above: Any = Fraction(1, 7)) -> None:
 CLAIM = Claim(
     id="E2",
     title="weak duality",
-    statement="Any prices give a lower bound of OPT, and a checker without a solver evaluates it exactly.",
+    statement=(
+        "Any prices >= 0, those of entry <= lambda, bound OPT from below, and a checker without a solver "
+        "evaluates that bound exactly."
+    ),
     variant="every order, availability, fill and aggregator; sizes, weights, scores",
     source="Lagrangian duality; the programme per item and the checker ours",
     status="machine-checked",
     scope="all instances and prices, every aggregator, for the Coq text; the Python text: random instances",
-    breaks="entry prices above lambda and negative prices are refused; reading files is not in the Coq proof",
+    breaks="other prices prove nothing and are refused; reading files is not in the Coq proof",
     checks=(
         Check("sound", sound),
         Check("checker", checker),

@@ -250,7 +250,10 @@ def _curve(w: float) -> Callable[[float], float]:
 CLAIM = Claim(
     id="F1",
     title="inverted U",
-    statement="With near-duplicates and Gumbel scores retrieval quality has one maximum in the pool size.",
+    statement=(
+        "Where near-duplicates answer nothing and scores are Gumbel, retrieval quality has one maximum in "
+        "the pool size."
+    ),
     variant="pool of n items held in full, best of one; score is not quality",
     source="the SOLAR paper observed an inverted U; model, proof and numbers ours",
     status="proved",
