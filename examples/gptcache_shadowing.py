@@ -2,7 +2,7 @@
 
     python examples/gptcache_shadowing.py
 
-GPTCache marks an evicted row as deleted and leaves its vector in the index until more than a tenth of the rows
+GPTCache marks an evicted row as deleted and leaves its vector in the index until over a tenth of the rows
 are marked. Its index returns one neighbour by default; if that one is marked, the answer is a miss, though a
 live entry is within the threshold. Nothing here knows that: the search draws unit vectors, replays them, and
 compares what GPTCache answers with what its own table holds.
