@@ -14,7 +14,7 @@ __all__ = ["frequency_pollution"]
 
 
 @family(
-    "G7: LFU never lets go of items asked for often in the past; its cost grows with T, the optimum does not",
+    "G7: LFU never lets go of what was popular once; with K >= 2 its cost grows with T, the optimum does not",
     seedless=True,
     popular=count("items asked for in the past"),
     repeats=count("how often each of them is asked for", low=0),
@@ -52,8 +52,9 @@ def frequency_pollution(
 
     Two repeats are enough here. A policy that remembers the counts of what it evicted lets a fresh item stay
     once it was asked for about ``repeats`` times: it pays in proportion to fresh * repeats, so let repeats
-    grow with T, as the default does. A keep value of ``a*count + b*recency``, recency <= 1, as in the
-    context-cache post, needs a*(repeats-1) > b for counts in the cache. Both await their policies here.
+    grow with T, as the default does. A keep value of ``a*count + b*recency`` with recency <= 1, the form of
+    the context-cache post's score, and counts in the cache is stuck as soon as a*(repeats-1) > b. No policy
+    of the registry is either; tests play both by hand.
 
     Soft: popular and fresh items lie on two rings, as in :func:`cycling`. FIFO pays 1 - near for a miss whose
     neighbour it holds: all but the first of each part. So does LFU where one slot is left (popular = K or

@@ -41,7 +41,8 @@ def polarity(
     does, and the right items alone serve all others. With 2*pairs <= K a policy that admits every arrival
     evicts nothing, holds both items of all pairs from lap 2 on, and pays ``min(T, pairs) + max(0, T -
     2*pairs)``: its ratio grows with T without bound, at every lambda, though it never pays for a replacement.
-    Policies that admit on a miss pay min(T, pairs). With pairs <= K < 2*pairs FIFO holds the latest item of
+    Filling free room is enough: ``never`` and SOLAR do it too. Policies that admit on a miss pay
+    min(T, pairs). With pairs <= K < 2*pairs FIFO holds the latest item of
     each pair and pays for even laps, and lambda for each step from K on; with K < pairs it never hits. FIFO
     is exact for all parameters, LRU and LFU unless pairs <= K < 2*pairs.
 

@@ -102,9 +102,7 @@ def scan_loop(
     distinct = min(steps, hot) + int(np.count_nonzero(scanning))
     optimum = ""
     statement = f"K = {capacity}, hot = {hot}, scan = {scan}: fifo "
-    statement += (
-        f"loses the hot set at every {every}. scan" if every > 1 else "loses the hot set at each scan"
-    )
+    statement += f"loses the hot set once in {every} scans" if every > 1 else "loses the hot set at each scan"
     if not fits:
         statement = f"K = {capacity}, hot = {hot} does not fit: fifo never finds what is asked for"
     statement += f", cost {exact['fifo']}"

@@ -40,6 +40,23 @@ def optimum(trace, capacity, switch_cost):
     return result.lower_bound
 
 
+@pytest.mark.parametrize(
+    ("name", "grid"),
+    [
+        ("scan_loop", {"hot": range(1, 6), "laps": range(1, 3), "scan": range(1, 6)}),
+        ("frequency_pollution", {"popular": range(1, 6), "repeats": range(5), "fresh": range(1, 5)}),
+        ("polarity", {"pairs": range(1, 7)}),
+    ],
+)
+@pytest.mark.parametrize("form", ["hard", "soft"])
+@pytest.mark.parametrize("capacity", [1, 2, 3, 4])
+def test_exact_costs_hold_at_every_corner_of_the_parameters(name, grid, capacity, form):
+    for values in itertools.product(*grid.values()):
+        trace = make_trace(name, capacity, 45, "1/3", form=form, **dict(zip(grid, values, strict=True)))
+        for policy, price in trace.metadata["forces"]["exact"].items():
+            assert paid(policy, trace, capacity, "1/3") == Fraction(price), (policy, values)
+
+
 # ---- scan and loop --------------------------------------------------------------------------------------
 
 
@@ -206,7 +223,7 @@ def test_keeping_the_first_item_of_each_topic_answers_all_that_has_arrived():
 @pytest.mark.parametrize("form", ["hard", "soft"])
 @pytest.mark.parametrize("switch_cost", ["0", "5/2"])
 @pytest.mark.parametrize("capacity", [2, 5, 8])
-def test_who_admits_every_arrival_is_misled_for_ever_and_never_pays_for_a_switch(capacity, switch_cost, form):
+def test_who_fills_free_room_is_misled_for_ever_and_never_pays_for_a_switch(capacity, switch_cost, form):
     always = [n for n in policy_names() if policy_info(n).admission.startswith("always")]
     assert {"fifo", "lru", "lfu"} <= set(always)
     gap = Fraction(1) if form == "hard" else Fraction(1, 2)
@@ -214,7 +231,7 @@ def test_who_admits_every_arrival_is_misled_for_ever_and_never_pays_for_a_switch
     pairs = long.metadata["parameters"]["pairs"]
     assert 1 <= 2 * pairs <= capacity
     assert optimum(short, capacity, switch_cost) == optimum(long, capacity, switch_cost) == pairs
-    for name in always:
+    for name in [*always, "never", "solar"]:
         first, second = (paid(name, t, capacity, switch_cost) for t in (short, long))
         assert first == pairs + (60 - 2 * pairs) * gap
         assert second - first == 100 * gap
@@ -278,6 +295,18 @@ def test_qualities_of_drifting_items_come_from_their_vectors_by_the_named_rule(f
         trace.query_vectors, trace.item_vectors, trace.arrivals, rule=rule, candidates="arrived"
     )
     assert again.hash == trace.hash
+
+
+def test_means_turn_steadily_by_the_stated_angle():
+    trace = drift(6, 3000, seed=8, angle=120.0, kappa=1e6, topics=5, epochs=4)
+    items = trace.item_vectors.reshape(4, 5, 16).astype(float)
+    for earlier, later in itertools.combinations(range(4), 2):
+        cosines = (items[earlier] * items[later]).sum(axis=1)
+        assert np.allclose(cosines, math.cos(math.radians(30 * (later - earlier))), atol=0.03)
+    # a query has turned away from the item of its topic and part by as much as time has passed
+    steps = np.arange(3000)
+    cosines = (trace.query_vectors * trace.item_vectors[trace.arrivals]).sum(axis=1)
+    assert np.allclose(cosines, np.cos(np.radians(120 * (steps % 750) / 3000)), atol=0.03)
 
 
 def test_what_was_held_first_answers_ever_less_well_unless_nothing_turns():
@@ -359,6 +388,15 @@ def test_an_item_is_asked_for_uniformly_among_those_of_its_topic():
     late = share[known[asks] > 100]
     assert len(late) > 20_000
     assert stats.kstest(late, "uniform").statistic < 0.01 + 3 / math.sqrt(len(late))
+
+
+def test_the_first_item_of_a_topic_is_asked_for_as_often_as_the_second():
+    # one burst that does not end, and of its three turns the third asks
+    traces = (conversation(8, 3, seed=s, burst=10**6, derived=0.0) for s in range(4000))
+    asked = [int(t.arrivals[2]) for t in traces if t.weight.tolist() == [0, 0, 1]]
+    assert set(asked) == {0, 1}
+    assert abs(sum(asked) - len(asked) / 2) < SIGMAS * math.sqrt(len(asked)) / 2
+    assert abs(len(asked) - 1000) < SIGMAS * math.sqrt(750)
 
 
 def test_topics_return_after_heavy_tailed_absences():
