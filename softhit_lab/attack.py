@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from adversaries.search import Budget, Finding, Lasso, Objective, Search, choose_best, lasso_of, measure
+from adversaries.search.lasso import near_of
 from adversaries.search.report import ERROR, FIRST_CHOICE
 from adversaries.shrink import at_least, shrink
 from softhit.errors import InvalidInput
@@ -128,6 +129,7 @@ def attack(
     steps: int,
     n_items: int | None,
     longest: int | None,
+    near: Fraction | None,
     seed: int,
     output: Path | None,
     quiet: bool = False,
@@ -142,9 +144,10 @@ def attack(
     with ExitStack() as stack:
         tell = stack.enter_context(Telling(console(error=True), quiet))
         policy = stack.enter_context(target.open())
-        objective = Objective(policy, target.capacity, n, target.switch_cost, target.variant)
+        objective = Objective(policy, target.capacity, n, target.switch_cost, target.variant, near=near)
         search = Search(objective, seed=seed, longest=longest or 0)
         words = [*target.words, "--items", str(n), "--length", str(search.longest), "--seed", str(seed)]
+        words += [] if near is None else ["--near", str(near)]
         place = None if output is None else output.with_name(output.name + ".state")
         if place is not None and place.exists():
             _restore(search, place, words)
@@ -243,7 +246,8 @@ def _show(found: Finding, target: Target, output: Path | None) -> None:
     screen = console()
     t = found.trace.n_steps
     alg = _number(found.alg)
-    half = f"the second half of {t} requests costs the policy {alg}, OPT {_number(found.opt)} (exact)"
+    opt = f"OPT {_number(found.opt)} (exact)" if found.exact else f"OPT at most {_number(found.opt)} (proved)"
+    half = f"the second half of {t} requests costs the policy {alg}, {opt}"
     screen.print(f"ratio     {_ratio(found)}: {half}", markup=False, soft_wrap=True)
     if found.low is not None:
         seeds = f"mean over seeds {found.seeds.start}..{found.seeds.stop - 1}, which the search has not seen"
@@ -280,7 +284,9 @@ def _write(found: Finding, output: Path) -> None:
     if found.low is not None:
         more |= {"ratio_low": found.low, "error": ERROR, "seeds": [found.seeds.start, found.seeds.stop]}
     facts = {**found.trace.metadata, **more}
-    write_trace(found.lasso.trace(found.trace.n_steps, found.trace.n_items, facts), output)
+    made = found.lasso.trace(found.trace.n_steps, found.trace.n_items, facts, near_of(found.trace))
+    assert made.hash == found.trace.hash
+    write_trace(made, output)
 
 
 def shrink_trace(
@@ -299,7 +305,8 @@ def shrink_trace(
     with ExitStack() as stack:
         tell = stack.enter_context(Telling(console(error=True), quiet))
         policy = stack.enter_context(target.open())
-        objective = Objective(policy, target.capacity, n, target.switch_cost, target.variant)
+        near = near_of(trace)
+        objective = Objective(policy, target.capacity, n, target.switch_cost, target.variant, near=near)
         seeds = list(range(FIRST_CHOICE, FIRST_CHOICE + SHRINK_SEEDS)) if objective.random else None
         now = objective(lasso, seeds).ratio
         goal = _goal(at_least_text, now, objective.random)

@@ -348,6 +348,10 @@ def attack(
         str | None,
         typer.Option("--length", help="Requests before it repeats, at most; default 8 N, within 24 to 60."),
     ] = None,
+    near: Annotated[
+        str | None,
+        typer.Option("--near", help="Soft hits: items on a ring, whose neighbours serve with this quality."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
 ) -> None:
     """Search for the requests that are worst for a policy, from random ones.
@@ -366,6 +370,7 @@ def attack(
         ranges.whole("steps", steps, low=2, high=10**7),
         None if items is None else ranges.whole("items", items, low=k + 1, high=10**6),
         None if length is None else ranges.whole("length", length, low=2, high=10_000),
+        None if near is None else ranges.quality("near", near),
         common.seed,
         common.output,
         quiet,

@@ -18,6 +18,7 @@ from softhit.policies import split_specs
 
 __all__ = [
     "capacities",
+    "quality",
     "seconds",
     "settings",
     "share",
@@ -146,6 +147,18 @@ def switch_cost(text: str) -> Fraction:
     Fraction(1, 3)
     """
     return _number("switch_cost", text, low=0)
+
+
+def quality(name: str, text: str) -> Fraction:
+    """Read a quality above 0 and at most 1.
+
+    >>> quality("near", "0.25")
+    Fraction(1, 4)
+    """
+    number = _number(name, text, low=0)
+    if not 0 < number <= 1:
+        fail(name, text, "a number above 0 and at most 1")
+    return number
 
 
 def seconds(name: str, text: str | None) -> float | None:

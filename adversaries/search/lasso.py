@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softhit.build import from_requests
 from softhit.check import check_int, fail
-from softhit.trace import Trace
+from softhit.exact import as_fraction
+from softhit.trace import DEFAULT_SCALE, Trace
 
-__all__ = ["Lasso", "lasso_of"]
+__all__ = ["Lasso", "lasso_of", "near_of", "ring_trace"]
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -82,29 +85,68 @@ class Lasso:
         return Lasso(tuple(names[i] for i in self.prefix), tuple(names[i] for i in self.cycle))
 
     def trace(
-        self, steps: int, n_items: int | None = None, metadata: Mapping[str, Any] | None = None
+        self,
+        steps: int,
+        n_items: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        near: Fraction | None = None,
     ) -> Trace:
-        """Return the trace of the first ``steps`` requests; it carries the lasso in its metadata."""
-        facts = {"prefix": list(self.prefix), "cycle": list(self.cycle)}
-        return from_requests(
-            np.array(self.first(steps), np.int64),
-            n_items=max(self.items) + 1 if n_items is None else n_items,
-            metadata={"generator": "lasso", **(metadata or {}), **facts},
-        )
+        """Return the trace of the first ``steps`` requests; it carries the lasso in its metadata.
+
+        With ``near`` it is soft: see :func:`ring_trace`.
+        """
+        n = max(self.items) + 1 if n_items is None else n_items
+        facts: dict[str, Any] = {"prefix": list(self.prefix), "cycle": list(self.cycle)}
+        if near is not None:
+            facts["near"] = str(near)
+        facts = {"generator": "lasso", **(metadata or {}), **facts}
+        requests = np.array(self.first(steps), np.int64)
+        if near is None:
+            return from_requests(requests, n_items=n, metadata=facts)
+        return ring_trace(requests, n, near, facts)
+
+
+def ring_trace(
+    requests: NDArray[np.int64], n_items: int, near: Fraction, metadata: Mapping[str, Any] | None = None
+) -> Trace:
+    """Return the trace of soft requests to items on a ring: a query's neighbours serve it with ``near``.
+
+    >>> ring_trace(np.array([0, 2]), 4, Fraction(1, 2)).items.tolist()
+    [0, 1, 3, 1, 2, 3]
+    """
+    if n_items < 3:
+        fail("n_items", n_items, "3 or more, to lie on a ring")
+    near_units = round(near * DEFAULT_SCALE)
+    if not 0 < near_units <= DEFAULT_SCALE:
+        fail("near", near, "a quality in (0, 1]")
+    around = np.stack([requests - 1, requests, requests + 1], axis=1) % n_items
+    units = np.tile(np.array([near_units, DEFAULT_SCALE, near_units], np.int32), (len(requests), 1))
+    order = np.argsort(around, axis=1)
+    return Trace(
+        n_items=n_items,
+        indptr=3 * np.arange(len(requests) + 1),
+        items=np.take_along_axis(around, order, 1).ravel().astype(np.int32),
+        quality=np.take_along_axis(units, order, 1).ravel(),
+        arrivals=requests.astype(np.int32),
+        metadata=metadata or {},
+    )
 
 
 def lasso_of(trace: Trace) -> Lasso:
-    """Return the lasso that a trace of plain requests is made of.
+    """Return the lasso that a trace is made of.
 
-    It is the one in the metadata, if the requests are indeed its own. Else it is the shortest one whose cycle
-    the trace goes through at least twice, up to its end; and if it goes through none twice, then the whole
-    trace is the cycle.
+    It is the one in the metadata, if the trace is indeed its own. Else the trace must be one of plain
+    requests, and it is the shortest lasso whose cycle the trace goes through at least twice, up to its end;
+    if it goes through none twice, then the whole trace is the cycle.
 
     >>> print(lasso_of(from_requests([5, 0, 1, 0, 1, 0, 1])))
     5 (0 1)*
     >>> print(lasso_of(from_requests([0, 1, 2])))
     (0 1 2)*
     """
+    stored = _stored(trace)
+    if stored is not None:
+        return stored
     if not trace.structure.requests or not np.all(trace.quality == trace.quality_scale):
         fail("trace", repr(trace), "plain requests: each step asks for one item that serves it fully")
     if np.any(trace.weight != 1) or not trace.structure.unit_sizes:
@@ -112,18 +154,28 @@ def lasso_of(trace: Trace) -> Lasso:
     requests = [int(i) for i in trace.requests]
     if not requests:
         fail("trace", repr(trace), "at least one request")
-    stored = _stored(trace.metadata)
-    if stored is not None and len(stored) <= len(requests) and stored.first(len(requests)) == requests:
-        return stored
     return _found(requests)
 
 
-def _stored(metadata: Mapping[str, Any]) -> Lasso | None:
-    parts = [metadata.get("prefix"), metadata.get("cycle")]
+def near_of(trace: Trace) -> Fraction | None:
+    """Return what :meth:`Lasso.trace` was given as ``near`` for this trace."""
+    text = trace.metadata.get("near")
+    return None if text is None or _stored(trace) is None else as_fraction("near", text)
+
+
+def _stored(trace: Trace) -> Lasso | None:
+    parts = [trace.metadata.get("prefix"), trace.metadata.get("cycle")]
     if not all(isinstance(p, list | tuple) and all(isinstance(i, int) for i in p) for p in parts):
         return None
     prefix, cycle = (tuple(p or ()) for p in parts)
-    return Lasso(prefix, cycle) if cycle else None
+    if not cycle or not all(0 <= i < trace.n_items for i in prefix + cycle):
+        return None
+    lasso, near = Lasso(prefix, cycle), trace.metadata.get("near")
+    if len(lasso) > trace.n_steps or (near is not None and trace.n_items < 3):
+        return None
+    quality = None if near is None else as_fraction("near", near)
+    made = lasso.trace(trace.n_steps, trace.n_items, near=quality)
+    return lasso if made.hash == trace.hash else None
 
 
 def _found(requests: list[int]) -> Lasso:

@@ -11,8 +11,9 @@ Of a policy that draws random numbers (one that says so, or, if it is not in the
 differently for the same requests when asked again or with another seed) the slope is the mean, over a number
 of seeds, of what it pays per round in the second half of a run of at least ``steps`` requests.
 
-OPT's slope is exact (:mod:`adversaries.search.optimum`). Where there are too many items for that, both are
-taken over the second half of the same requests, and OPT's is the difference of two exact optima by the flow.
+OPT's slope is exact (:mod:`adversaries.search.optimum`). Where there are too many items for that, or hits are
+soft, OPT's is taken over the second half of a run, from two optima; of those that are only bracketed, from
+the bounds that make the ratio smaller.
 
 If OPT does not rise and the policy pays, the ratio is infinite (None); for that the policy must still pay
 per round after eight times as many rounds, so one that only learns slowly does not count. If neither pays:
@@ -28,14 +29,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries.search.lasso import Lasso
+from adversaries.search.lasso import Lasso, ring_trace
 from adversaries.search.optimum import OptimumSlope
 from adversaries.search.runner import make_runner
-from offline_opt import solve
+from offline_opt import OptResult, solve
+from offline_opt.dp import too_large
 from softhit.build import from_requests
 from softhit.check import check_int, fail
 from softhit.errors import NotCertified
-from softhit.exact import check_switch_cost
+from softhit.exact import as_fraction, check_switch_cost
 from softhit.jit import lean
 from softhit.policies import CompiledPolicy, Policy, make_policy, policy_info
 from softhit.variant import Variant
@@ -130,6 +132,9 @@ class Objective:
         For a policy that draws random numbers; others have one.
     steps : int
         Requests in one run of a policy that draws random numbers, at least.
+    near : number or str, optional
+        Soft hits: the items lie on a ring, and the neighbours of a query's item serve it too, with this
+        quality.
 
     Examples
     --------
@@ -147,6 +152,7 @@ class Objective:
         variant: Variant | None = None,
         seeds: range | list[int] = range(4),
         steps: int = RANDOM_STEPS,
+        near: Any = None,
     ) -> None:
         self.variant = variant or Variant()
         if self.variant.aggregator != "best" or self.variant.top_k != 1:
@@ -157,12 +163,17 @@ class Objective:
         self.policy = make_policy(policy) if isinstance(policy, str) else policy
         self.random = is_random(self.policy)
         self.steps = check_int("steps", steps, low=MIN_STEPS)
-        self.runner = make_runner(self.policy, self.capacity, self.n_items, self.switch_cost, self.variant)
+        self.near = None if near is None else as_fraction("near", near, low=0)
+        if self.near == 0:
+            self.near = None
+        self.runner = make_runner(
+            self.policy, self.capacity, self.n_items, self.switch_cost, self.variant, self.near
+        )
         if not self.random and not isinstance(self.policy, CompiledPolicy):
             self.random = self._varies()
         self.seeds = list(seeds) if self.random else [0]
         self._slope = None
-        if OptimumSlope.fits(self.capacity, self.n_items):
+        if self.near is None and OptimumSlope.fits(self.capacity, self.n_items):
             self._slope = OptimumSlope(self.capacity, self.n_items, self.switch_cost, self.variant)
 
     def _varies(self) -> bool:
@@ -194,7 +205,7 @@ class Objective:
         self, prefix: NDArray[np.int64], cycle: NDArray[np.int64], rounds: int, seeds: list[int] | None
     ) -> tuple[Fraction, int, int, int]:
         """Return (what a round costs the policy, its period, when it begins, rounds played)."""
-        start, length, unit = len(prefix), len(cycle), self.switch_cost.denominator
+        start, length, unit = len(prefix), len(cycle), self.runner.unit
         while True:
             requests = np.concatenate([prefix, np.tile(cycle, rounds)])
             half = start + (rounds // 2) * length
@@ -216,11 +227,29 @@ class Objective:
             rounds *= 2
 
     def _rise(self, prefix: NDArray[np.int64], cycle: NDArray[np.int64], rounds: int) -> Fraction:
-        both = []
-        for n in (rounds // 2, rounds):
-            trace = from_requests(np.concatenate([prefix, np.tile(cycle, n)]), n_items=self.n_items)
-            found = solve(trace, self.capacity, self.switch_cost, self.variant)
-            if found.kind != "exact":
-                raise NotCertified(f"OPT of {trace.n_steps} requests is only bracketed")
-            both.append(found.lower_bound)
-        return Fraction(both[1] - both[0]) / (rounds - rounds // 2)
+        half = rounds // 2
+        requests = np.concatenate([prefix, np.tile(cycle, rounds)])
+        rise, _ = self.optimum_rise(requests, len(prefix) + half * len(cycle))
+        return rise / (rounds - half)
+
+    def optimum_rise(self, requests: NDArray[np.int64], mark: int) -> tuple[Fraction, bool]:
+        """Return what the steps from ``mark`` on add to OPT, at most, and whether that is exact.
+
+        Where OPT is only known between two bounds, it is the upper one of the whole less the lower, proved
+        one of the steps before, so that a ratio to it is not exaggerated.
+        """
+        found = [self._optimum(requests[:n]) for n in (mark, len(requests))]
+        if found[1].cost is None:
+            raise NotCertified(f"no schedule was found for {len(requests)} steps")
+        exact = all(answer.kind == "exact" for answer in found)
+        return found[1].cost.fraction - found[0].lower_bound, exact
+
+    def _optimum(self, requests: NDArray[np.int64]) -> OptResult:
+        method = "auto"
+        if self.near is None:
+            trace = from_requests(requests, n_items=self.n_items)
+        else:
+            trace = ring_trace(requests, self.n_items, self.near)
+            if too_large(trace, self.capacity, self.variant) is None:
+                method = "dp"
+        return solve(trace, self.capacity, self.switch_cost, self.variant, method=method)

@@ -1,11 +1,12 @@
-"""From a lasso to a trace whose ratio is measured from scratch: simulated, verified, priced, OPT exact.
+"""From a lasso to a trace whose ratio is measured from scratch: simulated, verified, and priced.
 
 The trace has an even number of steps T, about as many as asked for, and T/2 is a whole number of cycles, of
 periods of the policy and of OPT where these were seen. Reported is the slope ratio of its second half,
 
     (ALG(T) - ALG(T/2)) / (OPT(T) - OPT(T/2)),
 
-exact where the policy draws no random numbers. Of one that does, ALG is a mean over fresh seeds, which no
+exact where the policy draws no random numbers and OPT is exact; where OPT lies between two bounds it is the
+largest that it can be. Of a policy that draws, ALG is a mean over fresh seeds, which no
 part of the search has used, and the ratio comes with a one-sided limit: it exceeds the limit unless an event
 of probability ``error`` has happened, by Student's t (OPT is a number here, and a cost of many rounds is
 close to normal).
@@ -25,10 +26,8 @@ from scipy.stats import t as student
 from adversaries.search.attack import Search
 from adversaries.search.lasso import Lasso
 from adversaries.search.objective import Objective
-from offline_opt import solve
 from softhit.check import check_int
 from softhit.cost import cost
-from softhit.errors import NotCertified
 from softhit.simulate import simulate
 from softhit.trace import Trace
 
@@ -53,6 +52,8 @@ class Finding:
         Of the second half; None: infinite.
     alg, opt : Fraction
         What the second half adds; ``alg`` is a mean over ``seeds``.
+    exact : bool
+        Whether ``opt`` is exact. Else OPT adds no more than that, and the true ratio is at least ``ratio``.
     low : float or None
         The one-sided limit, for a policy that draws random numbers.
     seeds : range
@@ -65,6 +66,7 @@ class Finding:
     ratio: Fraction | None
     alg: Fraction
     opt: Fraction
+    exact: bool
     low: float | None
     seeds: range
     repeats: bool
@@ -114,7 +116,7 @@ def measure(
     Raises
     ------
     NotCertified
-        OPT is not exact.
+        There is no bound on OPT.
 
     Examples
     --------
@@ -123,16 +125,8 @@ def measure(
     (60, Fraction(60, 1), Fraction(10, 1), Fraction(6, 1))
     """
     half = half_length(objective, lasso, check_int("steps", steps, low=2))
-    trace = lasso.trace(2 * half, n_items=objective.n_items, metadata=metadata)
-    k, lam, variant = objective.capacity, objective.switch_cost, objective.variant
-    first = trace.prefix(half)
-    optima = []
-    for part in (first, trace):
-        answer = solve(part, k, lam, variant)
-        if answer.kind != "exact":
-            raise NotCertified(f"OPT of {part.n_steps} steps is only bracketed")
-        optima.append(Fraction(answer.lower_bound))
-    opt = optima[1] - optima[0]
+    trace = lasso.trace(2 * half, objective.n_items, metadata, objective.near)
+    opt, exact = objective.optimum_rise(np.asarray(trace.arrivals, np.int64), half)
     value = objective(lasso)
     if not objective.random:
         alg, low, used = _added(objective, trace, half, 0), None, range(1)
@@ -141,7 +135,7 @@ def measure(
         alg, low = _mean(objective, trace, half, used, opt, tell)
     ratio = alg / opt if opt > 0 else None if alg > 0 else Fraction(0)
     repeats = value.period > 0 and value.opt_period > 0 and ratio == value.ratio
-    return Finding(lasso, trace, ratio, alg, opt, low, used, repeats)
+    return Finding(lasso, trace, ratio, alg, opt, exact, low, used, repeats)
 
 
 def _added(objective: Objective, trace: Trace, half: int, seed: int) -> Fraction:
@@ -160,8 +154,8 @@ def _mean(
     tell: Callable[[str], None] | None,
 ) -> tuple[Fraction, float | None]:
     """Return the mean of what the second half costs, and the limit of its ratio to OPT."""
-    requests = np.asarray(trace.requests, np.int64)
-    unit, added = objective.switch_cost.denominator, []
+    requests = np.asarray(trace.arrivals, np.int64)
+    unit, added = objective.runner.unit, []
     for n, seed in enumerate(seeds):
         bills = objective.runner.bills(requests, seed)
         added.append(int(bills[-1] - bills[half]))

@@ -6,13 +6,16 @@ For searching only: what is reported is priced by :func:`softhit.cost`.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import lcm
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adversaries.search.lasso import ring_trace
 from softhit.build import from_requests
 from softhit.check import fail
+from softhit.cost import miss_units_by_step
 from softhit.errors import InvalidSchedule
 from softhit.jit import lean
 from softhit.policies import CompiledPolicy, Context, Policy
@@ -31,10 +34,12 @@ MOST_STATES = 4096
 
 
 class Runner(Protocol):
-    """Pays for requests: ``bills(requests, seed)[t]`` is the cost of the first t steps, in units."""
+    """Pays for requests: ``bills(requests, seed)[t]`` is the cost of the first t steps, in 1/``unit``."""
+
+    unit: int
 
     def bills(self, requests: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-        """Return int64[T+1], in units of 1/denominator(lambda)."""
+        """Return int64[T+1]."""
         ...
 
 
@@ -78,6 +83,7 @@ class CompiledRunner:
         self, policy: CompiledPolicy, capacity: int, n_items: int, switch_cost: Fraction, variant: Variant
     ) -> None:
         self._policy, self._rng = policy, child_rng(0, POLICY_ROLE)
+        self.unit = switch_cost.denominator
         self._ready: dict[int, Any] = {}
         self._sizes = np.ones(n_items, np.int64)
         self._context = Context(
@@ -146,6 +152,7 @@ class SlowRunner:
         self._policy, self._capacity, self._n_items = policy, capacity, n_items
         self._switch_cost, self._variant = switch_cost, variant
         self._numbers = _numbers(capacity, switch_cost, variant)
+        self.unit = switch_cost.denominator
 
     def bills(self, requests: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
         """Return what the first t steps cost, for t = 0..T."""
@@ -159,6 +166,39 @@ class SlowRunner:
         return out
 
 
+class SoftRunner:
+    """Simulates on soft requests to items on a ring; for policies of any kind."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        capacity: int,
+        n_items: int,
+        switch_cost: Fraction,
+        variant: Variant,
+        near: Fraction,
+    ) -> None:
+        self._policy, self._capacity, self._n_items = policy, capacity, n_items
+        self._switch_cost, self._variant, self._near = switch_cost, variant, near
+        self.unit = lcm(DEFAULT_SCALE, switch_cost.denominator)
+        _numbers(capacity, switch_cost, variant)
+
+    def bills(self, requests: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+        """Return what the first t steps cost, for t = 0..T."""
+        trace = ring_trace(requests, self._n_items, self._near)
+        made = simulate(
+            self._policy, trace, self._capacity, self._switch_cost, seed=seed, variant=self._variant
+        )
+        misses = miss_units_by_step(made, trace, self._variant)
+        paid = made.enter_ptr
+        if self._variant.free_fill:
+            paid = np.maximum(paid - self._capacity, 0)
+        price = self._switch_cost.numerator * (self.unit // self._switch_cost.denominator)
+        out = np.zeros(len(requests) + 1, np.int64)
+        np.cumsum(misses * (self.unit // DEFAULT_SCALE), out=out[1:])
+        return np.asarray(out + price * paid, np.int64)
+
+
 def _numbers(capacity: int, switch_cost: Fraction, variant: Variant) -> NDArray[np.int64]:
     if max(switch_cost.numerator, switch_cost.denominator) > MOST_UNITS:
         fail("switch_cost", switch_cost, f"a fraction of numbers up to {MOST_UNITS}, for fast search")
@@ -167,13 +207,20 @@ def _numbers(capacity: int, switch_cost: Fraction, variant: Variant) -> NDArray[
 
 
 def make_runner(
-    policy: Policy, capacity: int, n_items: int, switch_cost: Fraction, variant: Variant
+    policy: Policy,
+    capacity: int,
+    n_items: int,
+    switch_cost: Fraction,
+    variant: Variant,
+    near: Fraction | None = None,
 ) -> Runner:
-    """Return the fast runner for a compiled policy, the slow one for any other; online policies only."""
+    """Return the fast runner for a compiled policy, a slow one for any other; online policies only."""
     if getattr(policy, "clairvoyant", False):
         fail(
             "policy", getattr(policy, "name", policy), "online: one that sees the future cannot be surprised"
         )
+    if near is not None:
+        return SoftRunner(policy, capacity, n_items, switch_cost, variant, near)
     if isinstance(policy, CompiledPolicy):
         return CompiledRunner(policy, capacity, n_items, switch_cost, variant)
     return SlowRunner(policy, capacity, n_items, switch_cost, variant)

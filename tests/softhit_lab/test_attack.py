@@ -179,6 +179,47 @@ def test_an_infinite_ratio_is_said_to_be_so() -> None:
     assert "keeps an infinite ratio" in small
 
 
+def test_soft_hits_are_searched_written_and_shrunk() -> None:
+    words = ("--policy", "fifo", "-K", "2", "--items", "5", "--near", "1/2", "--budget", "400", "-T", "240")
+    printed = call("attack", *words, "-o", "soft.parquet")
+    trace = read_trace("soft.parquet")
+    assert not trace.structure.hard
+    half = trace.prefix(trace.n_steps // 2)
+    paid = [cost(simulate("fifo", part, 2, 1), part, 2, 1).fraction for part in (half, trace)]
+    best = [solve(part, 2, 1, method="dp") for part in (half, trace)]
+    assert [answer.kind for answer in best] == ["exact", "exact"]
+    ratio = (paid[1] - paid[0]) / Fraction(best[1].lower_bound - best[0].lower_bound)
+    assert Fraction(trace.metadata["ratio"]) == ratio > 6
+    small = call(*shlex.split(line(printed, "shrink"))[1:], "-T", "240")
+    left = read_trace("small.parquet")
+    assert not left.structure.hard
+    assert Fraction(left.metadata["ratio"]) >= ratio
+    assert len(line(small, "requests")) <= len(line(printed, "requests"))
+
+
+def test_under_soft_hits_lru_keeps_what_serves_half_for_ever() -> None:
+    printed = call(
+        "attack",
+        "-p",
+        "lru",
+        "-K",
+        "2",
+        "--items",
+        "5",
+        "--near",
+        "1/2",
+        "--budget",
+        "2000",
+        "-o",
+        "w.parquet",
+    )
+    assert line(printed, "ratio").startswith("infinite: ")
+    small = call(*shlex.split(line(printed, "shrink"))[1:])
+    # item 0 serves both 1 and 4 by half, and so is never the least recently used
+    assert line(small, "ratio").startswith("infinite: ")
+    assert line(small, "shrunk").split(";")[0].split("to ")[2].startswith("1 + 2 requests")
+
+
 def test_any_trace_of_requests_can_be_shrunk() -> None:
     write_trace(from_requests([3, 3, *([0, 1, 2] * 9), 3, 1]), "log.parquet")
     printed = call("shrink", "log.parquet", "-p", "lru", "-K", "2", "--at-least", "9/2")
