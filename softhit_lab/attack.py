@@ -330,7 +330,10 @@ def shrink_trace(
         found = measure(objective, small, steps, metadata=facts, tell=tell)
     _show(found, target, output)
     text = f"shrunk    from {_size(lasso)} to {_size(small)}; nothing smaller by one request or item keeps "
-    console().print(text + ("an infinite ratio" if goal is None else f"{_number(goal)}"), markup=False)
+    kept = "an infinite ratio" if goal is None else _number(goal)
+    if seeds is not None:
+        kept += f" as the mean of {len(seeds)} other seeds"
+    console().print(text + kept, markup=False, soft_wrap=True)
     if output is not None:
         _write(found, output)
 

@@ -282,3 +282,18 @@ def test_the_exact_worst_ratio_is_rediscovered_from_random_starts(policy: str, k
     assert found.ratio is not None
     assert exact is not None
     assert Fraction(9, 10) * exact <= found.ratio <= exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("policy", "k", "exact"), [("gated_lru(theta=2)", 4, 9), ("gated_lru(theta=3)", 3, 8)]
+)
+def test_long_cycles_are_found_too(policy: str, k: int, exact: int, seed: int) -> None:
+    # the exact method's cycles have 28 and 21 requests; random lassos reach two thirds of the ratio at best
+    objective = Objective(policy, k, k + 1)
+    search = Search(objective, seed=seed)
+    search.run(Budget(evaluations=32))
+    assert max(e.value.rank for e in search._population) < (False, Fraction(9 * exact, 10))
+    search.run(Budget(evaluations=20_000))
+    assert measure(objective, choose_best(search)).ratio == exact
