@@ -33,7 +33,7 @@ What the numbers are
 --------------------
 ``python -m benchmarks.solar_box`` searches the box: the worst mean it found is 2.84 (upper limit 2.86),
 at K = 31, w = 36, lambda = 1/20, on 200 fresh runs after the search. The checks here draw other traces
-from the same box; their worst has 2.85 (K = 32, w = 36, lambda = 1/10; 400 fresh runs, upper limit 2.86).
+from the same box; their worst has 2.84 (K = 32, w = 36, lambda = 1/10; 400 fresh runs, upper limit 2.85).
 The stored table, by K: the worst of up to 54 cases near the place where large caches do worst, by 30 runs
 each, then 200 fresh runs of it. A maximum of many noisy means is biased upwards; a fresh mean is not.
 
