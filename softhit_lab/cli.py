@@ -108,6 +108,12 @@ Jobs = Annotated[str | None, typer.Option("--jobs", "-j", help="Processes; defau
 Backend = Annotated[str, typer.Option("--backend", help="loky, or dask or ray (extras).")]
 
 
+FileFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="Format of the file, where its ending does not say it: vcache, csv, ..."),
+]
+
+
 def _processes(jobs: str | None) -> int | None:
     return None if jobs is None else ranges.whole("jobs", jobs, low=1, high=10_000)
 
@@ -121,6 +127,7 @@ def trace(
     steps: Annotated[str, typer.Option("--steps", "-T", help="Number of steps, e.g. 1e4.")] = "1e4",
     switch_cost: SwitchCost = "1",
     settings: Settings = None,
+    format: FileFormat = None,
 ) -> None:
     """Make the trace of a family, or convert a file."""
     from softhit_lab.single import make_or_convert
@@ -133,6 +140,7 @@ def trace(
         common.seed,
         ranges.settings(settings or []),
         common.output,
+        format,
     )
     typer.echo(made)
 
@@ -144,12 +152,13 @@ def info(
     trace: TraceFile,
     capacity: Annotated[str, typer.Option("--capacity", "-K", help="K at which an optimum is wanted.")] = "8",
     switch_cost: SwitchCost = "1",
+    format: FileFormat = None,
 ) -> None:
     """Say what a trace file holds. Also lists the ways to its optimum that apply."""
     from softhit_lab.single import print_facts
 
     k, lam = ranges.whole("capacity", capacity, low=1), ranges.switch_cost(switch_cost)
-    print_facts(trace, k, lam, common.variant, common.output)
+    print_facts(trace, k, lam, common.variant, common.output, format)
 
 
 @app.command()

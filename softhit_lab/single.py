@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,8 +16,10 @@ from offline_opt.facade import Problem, choose
 from offline_opt.soft.lagrangian import State, default_iterations
 from softhit import Trace, Variant, cost, floor_units, make_policy, simulate
 from softhit.errors import InvalidInput, InvalidSchedule
-from softhit.io import read_schedule, schedule_metadata, write_schedule, write_trace
+from softhit.io import convert_requests, read_schedule, schedule_metadata, write_schedule, write_trace
 from softhit.io.files import existing
+from softhit.io.formats import guess_format
+from softhit.io.stream import WRITABLE
 from softhit.retrieval import utility_scale
 from softhit_lab.screen import check_place, console, show_number, write_json
 from softhit_lab.sources import open_trace
@@ -69,19 +70,41 @@ def make_or_convert(
     seed: int,
     settings: Mapping[str, str],
     output: Path | None,
+    format: str | None = None,
 ) -> str:
-    """Make a family's trace or read a file, write it if asked to, and describe it in one line."""
+    """Make a family's trace or read a file, write it if asked to, and describe it in one line.
+
+    A log of plain requests is converted a chunk at a time, in memory that grows with its items only.
+    """
     check_place(output)
     # a folder may well be named after the family whose results it holds
     if Path(source).suffix or Path(source).is_file():
         if settings:
             raise InvalidInput(f"set is for families; {source!r} is a file")
-        made = open_trace(source)
+        if output is not None and _is_log(source, format) and guess_format(output).name in WRITABLE:
+            done = convert_requests(source, output, format)
+            n = done.n_steps
+            return (
+                f"<Trace {Path(source).name}: {n} steps ({n} queries), {done.n_items} items, {n} entries, "
+                f"{done.hash[:12]}>"
+            )
+        made = open_trace(source, format)
+    elif format is not None:
+        raise InvalidInput(f"format is for files; {source!r} is none")
     else:
         made = make_trace(source, capacity, steps, switch_cost, seed, **settings)
     if output is not None:
         write_trace(made, output)
     return repr(made)
+
+
+def _is_log(source: str, format: str | None) -> bool:
+    """Whether a file holds plain requests whatever is in it."""
+    path = existing(source, "trace file")
+    with path.open("rb") as file:
+        if format is None and file.read(4) == b"PAR1":
+            return False
+    return (guess_format(path).name if format is None else format) in ("csv", "ids", "oracleGeneral")
 
 
 def facts_of(trace: Trace, variant: Variant) -> dict[str, Any]:
@@ -118,11 +141,16 @@ def methods_for(problem: Problem) -> tuple[list[str], dict[str, str]]:
 
 
 def print_facts(
-    path: Path, capacity: int, switch_cost: Fraction, variant: Variant, output: Path | None
+    path: Path,
+    capacity: int,
+    switch_cost: Fraction,
+    variant: Variant,
+    output: Path | None,
+    format: str | None = None,
 ) -> None:
     """Print what a trace file holds and which ways to its optimum apply."""
     check_place(output)
-    trace = open_trace(path)
+    trace = open_trace(path, format)
     facts = facts_of(trace, variant)
     apply, others = methods_for(Problem(trace, capacity, switch_cost, variant))
     facts["methods"] = {
@@ -281,10 +309,7 @@ def _open_state(place: Path, problem: Problem) -> State | None:
     """Read the state beside an output, if there is one, and refuse that of another instance."""
     if not place.exists():
         return None
-    try:
-        state = State.load(place)
-    except zipfile.BadZipFile as error:
-        raise InvalidInput(f"{str(place)!r} is not a saved state: {error}") from None
+    state = State.load(place)
     if state.instance == problem.instance:
         return state
     names = ("trace", "capacity", "switch_cost", "variant")

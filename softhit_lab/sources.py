@@ -96,21 +96,24 @@ class FamilySource:
 
 
 @lru_cache(maxsize=2)
-def _read(path: str, stamp: tuple[int, int]) -> Trace:
+def _read(path: str, stamp: tuple[int, int], format: str | None) -> Trace:
     from softhit.io import read_trace
 
-    trace: Trace = read_trace(path)
+    trace: Trace = read_trace(path, format)
     return trace
 
 
-def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace file of any known format; a second read of an unchanged file is free."""
+def open_trace(path: str | os.PathLike[str], format: str | None = None) -> Trace:
+    """Read a trace file of any known format; a second read of an unchanged file is free.
+
+    ``format`` names it where neither content nor ending does, such as vcache.
+    """
     name = os.path.abspath(os.fspath(path))
     try:
         stat = os.stat(name)
     except OSError as error:
         raise InvalidInput(f"trace file {os.fspath(path)!r} cannot be read: {error.strerror}") from None
-    return _read(name, (stat.st_mtime_ns, stat.st_size))
+    return _read(name, (stat.st_mtime_ns, stat.st_size), format)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from softhit.io.locomo import locomo_counts, locomo_trace, read_locomo
 from softhit.io.parquet import read_schedule_parquet as read_schedule
 from softhit.io.parquet import schedule_metadata
 from softhit.io.parquet import write_schedule_parquet as write_schedule
+from softhit.io.stream import RequestWriter, convert_requests, request_chunks
 from softhit.io.text import Embedder, HashedTfidf, WordLlamaEmbedder, make_embedder
 from softhit.io.topics import topics_trace
 
@@ -14,7 +15,9 @@ __all__ = [
     "Embedder",
     "Format",
     "HashedTfidf",
+    "RequestWriter",
     "WordLlamaEmbedder",
+    "convert_requests",
     "data_path",
     "locomo_counts",
     "locomo_trace",
@@ -23,6 +26,7 @@ __all__ = [
     "read_schedule",
     "read_trace",
     "replacing",
+    "request_chunks",
     "schedule_metadata",
     "topics_trace",
     "write_schedule",

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
+from numpy.typing import NDArray
 
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
 from softhit.io.requests import check_limit, dense_ids, request_trace, requests_to_write
 from softhit.trace import Trace
 
-__all__ = ["COLUMNS", "read_csv", "write_csv"]
+__all__ = ["COLUMNS", "csv_batches", "csv_lines", "read_csv", "write_csv"]
 
 COLUMNS = ("version", "time", "op", "size", "lbn")
 _CHUNK = 1 << 20
@@ -38,6 +40,70 @@ def _header(name: str) -> bool:
     return False
 
 
+def csv_batches(path: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:
+    """Read the columns time, size and lbn, a block at a time.
+
+    Raises
+    ------
+    InvalidInput
+        Other columns, a value that is missing or no number, or time that runs backwards; names the line.
+    """
+    name = str(existing(path, "csv file"))
+    header = _header(name)
+    kinds = {
+        "version": pa.string(),
+        "time": pa.float64(),
+        "op": pa.string(),
+        "size": pa.int64(),
+        "lbn": pa.int64(),
+    }
+    line = 2 if header else 1
+    before = -np.inf
+    try:
+        reader = pc_csv.open_csv(
+            name,
+            pc_csv.ReadOptions(column_names=list(COLUMNS), skip_rows=int(header), use_threads=False),
+            pc_csv.ParseOptions(ignore_empty_lines=False),
+            pc_csv.ConvertOptions(column_types=kinds, include_columns=["time", "size", "lbn"]),
+        )
+        for batch in reader:
+            before = _check(name, batch, line, before)
+            line += batch.num_rows
+            yield batch
+    except pa.ArrowInvalid as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"{name!r} has a line that is no request: {reason}") from None
+
+
+def _check(name: str, batch: pa.RecordBatch, line: int, before: float) -> float:
+    """Check the requests from ``line`` on; return the time of the last one."""
+    for column in ("time", "size", "lbn"):
+        cells = batch.column(column)
+        if cells.null_count:
+            at = int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0])
+            raise InvalidInput(f"{name!r}, line {at + line}: {column} is missing")
+    time: NDArray[np.float64] = batch.column("time").to_numpy()
+    wild = np.flatnonzero(~np.isfinite(time))
+    if len(wild):
+        at = int(wild[0])
+        raise InvalidInput(f"{name!r}, line {at + line}: time must be a finite number, got {time[at]}")
+    back = np.flatnonzero(np.diff(time, prepend=before) < 0)
+    if len(back):
+        at = int(back[0])
+        earlier = time[at - 1] if at else before
+        raise InvalidInput(
+            f"{name!r}, line {at + line}: time must not run backwards, it goes from "
+            f"{earlier:.15g} to {time[at]:.15g}"
+        )
+    return float(time[-1]) if len(time) else before
+
+
+def csv_lines(ids: NDArray[np.int32], sizes: NDArray[np.int64], start: int) -> str:
+    """Return the lines of the requests from step ``start`` on; ``sizes`` are per item."""
+    rows = zip(ids.tolist(), sizes[ids].tolist(), strict=True)
+    return "".join(f"1,{t},2a,{size},{i + 1}\n" for t, (i, size) in enumerate(rows, start))
+
+
 def read_csv(path: str | os.PathLike[str], use_sizes: bool = False, limit: int | None = None) -> Trace:
     """Read requests as a hard trace with e_t = q_t; the item of a request is its ``lbn``.
 
@@ -58,52 +124,16 @@ def read_csv(path: str | os.PathLike[str], use_sizes: bool = False, limit: int |
     """
     limit = check_limit(limit)
     name = str(existing(path, "csv file"))
-    header = _header(name)
-    kinds = {
-        "version": pa.string(),
-        "time": pa.float64(),
-        "op": pa.string(),
-        "size": pa.int64(),
-        "lbn": pa.int64(),
-    }
-    first_line = 2 if header else 1
     parts: list[pa.RecordBatch] = []
     count = 0
-    try:
-        reader = pc_csv.open_csv(
-            name,
-            pc_csv.ReadOptions(column_names=list(COLUMNS), skip_rows=int(header), use_threads=False),
-            pc_csv.ParseOptions(ignore_empty_lines=False),
-            pc_csv.ConvertOptions(column_types=kinds, include_columns=["time", "size", "lbn"]),
-        )
-        for batch in reader:
-            parts.append(batch)
-            count += batch.num_rows
-            if limit is not None and count >= limit:
-                break
-    except pa.ArrowInvalid as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"{name!r} has a line that is no request: {reason}") from None
+    for batch in csv_batches(name):
+        parts.append(batch)
+        count += batch.num_rows
+        if limit is not None and count >= limit:
+            break
     if count == 0:
         raise InvalidInput(f"{name!r} holds no request, only a header")
     table = pa.Table.from_batches(parts).slice(0, limit)
-    for column in ("time", "size", "lbn"):
-        cells = table.column(column)
-        if cells.null_count:
-            line = int(np.flatnonzero(cells.is_null().to_numpy())[0]) + first_line
-            raise InvalidInput(f"{name!r}, line {line}: {column} is missing")
-    time = table.column("time").to_numpy()
-    wild = np.flatnonzero(~np.isfinite(time))
-    if len(wild):
-        at = int(wild[0])
-        raise InvalidInput(f"{name!r}, line {at + first_line}: time must be a finite number, got {time[at]}")
-    back = np.flatnonzero(np.diff(time) < 0)
-    if len(back):
-        at = int(back[0]) + 1
-        raise InvalidInput(
-            f"{name!r}, line {at + first_line}: time must not run backwards, it goes from "
-            f"{time[at - 1]:.15g} to {time[at]:.15g}"
-        )
     ids, n_items = dense_ids(table.column("lbn"))
     sizes = None
     if use_sizes:
@@ -111,7 +141,7 @@ def read_csv(path: str | os.PathLike[str], use_sizes: bool = False, limit: int |
         if sizes.min() < 1:
             at = int(np.flatnonzero(sizes < 1)[0])
             raise InvalidInput(
-                f"{name!r}, line {at + first_line}: size must be >= 1 to be used, got {sizes[at]}"
+                f"{name!r}, line {at + 1 + _header(name)}: size must be >= 1 to be used, got {sizes[at]}"
             )
     return request_trace(ids, n_items, sizes, {"source": Path(name).name, "format": "csv"})
 
@@ -129,6 +159,4 @@ def write_csv(trace: Trace, path: str | os.PathLike[str]) -> None:
     with replacing(path) as temporary, temporary.open("w", encoding="ascii", newline="\n") as out:
         out.write(",".join(COLUMNS) + "\n")
         for a in range(0, len(ids), _CHUNK):
-            part = ids[a : a + _CHUNK]
-            rows = zip(part.tolist(), sizes[part].tolist(), strict=True)
-            out.write("".join(f"1,{t},2a,{size},{i + 1}\n" for t, (i, size) in enumerate(rows, a)))
+            out.write(csv_lines(ids[a : a + _CHUNK], sizes, a))

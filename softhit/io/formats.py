@@ -75,7 +75,8 @@ def guess_format(path: str | os.PathLike[str]) -> Format:
     known = ", ".join(f.name + " ".join(["", *f.extensions]) for f in FORMATS.values())
     what = f"extension {suffix!r}" if suffix else "no extension"
     raise InvalidInput(
-        f"cannot tell the format of {str(path)!r} from {what}. Known: {known}; in Python, format= names one"
+        f"cannot tell the format of {str(path)!r} from {what}. Known: {known}; "
+        "--format, in Python format=, names one"
     )
 
 

@@ -4,37 +4,60 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
 from softhit.trace import Trace
 
-__all__ = ["read_trace_jsonl", "write_trace_jsonl"]
+__all__ = ["jsonl_header", "read_trace_jsonl", "write_trace_jsonl"]
 
 FORMAT_VERSION = 1
 
 
-def write_trace_jsonl(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a header line and one line per step (see docs/formats.md); vectors are left out."""
+def jsonl_header(
+    n_items: int,
+    n_steps: int,
+    quality_scale: int,
+    scored: bool,
+    digest: str,
+    sizes: NDArray[np.int64],
+    metadata: Mapping[str, Any],
+) -> str:
+    """Return the first line of a trace as JSON lines."""
     header: dict[str, Any] = {
         "softhit": "trace",
         "format_version": FORMAT_VERSION,
-        "n_items": trace.n_items,
-        "n_steps": trace.n_steps,
-        "quality_scale": trace.quality_scale,
-        "scored": trace.ranks is not None,
-        "hash": trace.hash,
+        "n_items": n_items,
+        "n_steps": n_steps,
+        "quality_scale": quality_scale,
+        "scored": scored,
+        "hash": digest,
     }
-    if np.any(trace.sizes != 1):
-        header["sizes"] = trace.sizes.tolist()
-    header["metadata"] = dict(trace.metadata)
+    if np.any(sizes != 1):
+        header["sizes"] = sizes.tolist()
+    header["metadata"] = dict(metadata)
     try:
-        first = json.dumps(header, allow_nan=False)
+        return json.dumps(header, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"trace.metadata must be JSON-able: {error}") from None
+
+
+def write_trace_jsonl(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write a header line and one line per step (see docs/formats.md); vectors are left out."""
+    first = jsonl_header(
+        trace.n_items,
+        trace.n_steps,
+        trace.quality_scale,
+        trace.ranks is not None,
+        trace.hash,
+        trace.sizes,
+        trace.metadata,
+    )
     chunk = 1 << 16
     with replacing(path) as temporary, temporary.open("w", encoding="ascii", newline="\n") as out:
         out.write(first + "\n")

@@ -6,16 +6,49 @@ import os
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
 from softhit.io.requests import check_limit, dense_ids, next_access, request_trace, requests_to_write
 from softhit.trace import Trace
 
-__all__ = ["RECORD", "read_oracle_general", "write_oracle_general"]
+__all__ = ["RECORD", "count_records", "read_oracle_general", "records", "write_oracle_general"]
 
 RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 _CHUNK = 1 << 20
+
+
+def count_records(path: str | os.PathLike[str]) -> int:
+    """Return the number of requests in a file.
+
+    Raises
+    ------
+    InvalidInput
+        The file is empty, or ends within a record.
+    """
+    name = existing(path, "oracleGeneral file")
+    length = name.stat().st_size
+    if length % RECORD.itemsize:
+        raise InvalidInput(
+            f"{str(name)!r} is not oracleGeneral, or it is cut off: {length} bytes are no whole number of "
+            f"{RECORD.itemsize}-byte records"
+        )
+    if length == 0:
+        raise InvalidInput(f"{str(name)!r} is empty: it holds no request")
+    return length // RECORD.itemsize
+
+
+def records(
+    ids: NDArray[np.int32], sizes: NDArray[np.int64], following: NDArray[np.int64], start: int
+) -> bytes:
+    """Return the records of the requests from step ``start`` on; ``sizes`` are per item."""
+    made = np.empty(len(ids), RECORD)
+    made["time"] = np.arange(start, start + len(ids))
+    made["id"] = ids.astype(np.uint64) + np.uint64(1)
+    made["size"] = sizes[ids]
+    made["next"] = following
+    return made.tobytes()
 
 
 def read_oracle_general(
@@ -39,19 +72,12 @@ def read_oracle_general(
     """
     limit = check_limit(limit)
     name = existing(path, "oracleGeneral file")
-    length = name.stat().st_size
-    if length % RECORD.itemsize:
-        raise InvalidInput(
-            f"{str(name)!r} is not oracleGeneral, or it is cut off: {length} bytes are no whole number of "
-            f"{RECORD.itemsize}-byte records"
-        )
-    if length == 0:
-        raise InvalidInput(f"{str(name)!r} is empty: it holds no request")
-    records = np.memmap(name, RECORD, mode="r")[:limit]
-    ids, n_items = dense_ids(np.ascontiguousarray(records["id"]))
+    count_records(name)
+    found = np.memmap(name, RECORD, mode="r")[:limit]
+    ids, n_items = dense_ids(np.ascontiguousarray(found["id"]))
     sizes = None
     if use_sizes:
-        sizes = records["size"].astype(np.int64)
+        sizes = found["size"].astype(np.int64)
         if sizes.min(initial=1) < 1:
             bad = int(np.flatnonzero(sizes < 1)[0])
             raise InvalidInput(f"{str(name)!r}: record {bad + 1} has size 0; sizes must be >= 1 to be used")
@@ -72,10 +98,5 @@ def write_oracle_general(trace: Trace, path: str | os.PathLike[str]) -> None:
     following = next_access(ids)
     with replacing(path) as temporary, temporary.open("wb") as out:
         for a in range(0, len(ids), _CHUNK):
-            part = ids[a : a + _CHUNK]
-            records = np.empty(len(part), RECORD)
-            records["time"] = np.arange(a, a + len(part))
-            records["id"] = part.astype(np.uint64) + np.uint64(1)
-            records["size"] = trace.sizes[part]
-            records["next"] = following[a : a + _CHUNK]
-            out.write(records.tobytes())
+            b = a + _CHUNK
+            out.write(records(ids[a:b], trace.sizes, following[a:b], a))

@@ -7,7 +7,7 @@ import binascii
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from softhit.errors import InvalidInput
 from softhit.io.files import existing, replacing
 from softhit.schedule import Schedule
-from softhit.trace import Trace
+from softhit.trace import DEFAULT_SCALE, Trace
 
 __all__ = [
     "FORMAT_VERSION",
+    "plain_requests",
+    "plain_schema",
+    "plain_table",
     "read_schedule_parquet",
     "read_trace_parquet",
     "schedule_metadata",
@@ -109,6 +112,75 @@ def write_trace_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
                 )
             writer.write_table(pa.Table.from_arrays(parts, schema=schema))
             a = b
+
+
+def plain_schema(
+    n_items: int, n_steps: int, digest: str, sizes: NDArray[np.int64], metadata: Mapping[str, Any]
+) -> tuple[pa.Schema, dict[str, Any]]:
+    """Return the schema of a trace file of plain requests, and the options to write it with."""
+    facts = {
+        "softhit.kind": "trace",
+        "softhit.format_version": str(FORMAT_VERSION),
+        "softhit.n_items": str(n_items),
+        "softhit.n_steps": str(n_steps),
+        "softhit.quality_scale": str(DEFAULT_SCALE),
+        "softhit.hash": digest,
+        "softhit.metadata": _json("metadata", metadata),
+    }
+    if np.any(sizes != 1):
+        facts["softhit.sizes"] = _pack(sizes)
+    lists, numbers = pa.list_(pa.int32()), pa.int32()
+    fields = [("items", lists), ("quality", lists), ("arrivals", numbers), ("weight", numbers)]
+    return pa.schema(fields, metadata=facts), _OPTIONS
+
+
+def plain_table(ids: NDArray[np.int32], schema: pa.Schema) -> pa.Table:
+    """Return the rows of plain requests."""
+    indptr = np.arange(len(ids) + 1, dtype=np.int64)
+    values = (ids, np.full(len(ids), DEFAULT_SCALE, np.int32))
+    parts: list[Any] = [_lists(indptr, pa.array(v), 0, len(ids)) for v in values]
+    return pa.Table.from_arrays([*parts, pa.array(ids), pa.array(np.ones(len(ids), np.int32))], schema=schema)
+
+
+def plain_requests(path: str | os.PathLike[str]) -> Iterator[NDArray[np.int32]]:
+    """Read the requests of a trace file a row group at a time; the hash is not checked.
+
+    Raises
+    ------
+    InvalidInput
+        Not a trace file, damaged, or its trace is more than plain requests (the first such row is named).
+    """
+    name = str(existing(path, "trace file"))
+    start = 0
+    try:
+        with pq.ParquetFile(name, page_checksum_verification=True) as file:
+            facts = _facts(name, "trace", file)
+            scale = _int_fact(name, facts, "quality_scale")
+            if "ranks" in file.schema_arrow.names:
+                raise InvalidInput(f"{name!r} is more than plain requests: its items are ranked by a score")
+            for batch in file.iter_batches(
+                batch_size=1 << 18, columns=["items", "quality", "arrivals", "weight"]
+            ):
+                yield _plain(name, pa.Table.from_batches([batch]), scale, start)
+                start += batch.num_rows
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidInput(f"{name!r} is not a Parquet file, or it is damaged: {reason}") from None
+
+
+def _plain(name: str, table: pa.Table, scale: int, start: int) -> NDArray[np.int32]:
+    lengths, items = _flat(name, table, "items")
+    own, quality = _flat(name, table, "quality")
+    rest = [_numbers(name, c, _column(name, table, c, pa.int32())) for c in ("arrivals", "weight")]
+    odd = np.flatnonzero((lengths != 1) | (own != 1) | (rest[1] != 1))
+    if not len(odd):
+        odd = np.flatnonzero((quality != scale) | (rest[0] != items))
+    if len(odd):
+        raise InvalidInput(
+            f"{name!r} is more than plain requests: step {start + int(odd[0])} is not one item of quality 1 "
+            "that also arrives, with weight 1"
+        )
+    return items
 
 
 def write_schedule_parquet(

@@ -156,6 +156,30 @@ def test_a_file_is_converted_by_the_endings_of_the_names() -> None:
     assert read_trace("t.jsonl") == read_trace("t.parquet")
 
 
+@pytest.mark.parametrize("target", ["b.csv", "b.bin", "b.ids", "b.jsonl", "b.parquet", "b.sht"])
+def test_a_log_is_converted_to_what_its_trace_would_be_written_as(target: str) -> None:
+    Path("a.txt").write_text("one\ntwo\none\nthree\n")
+    said = call("trace", "a.txt", "-o", target)
+    whole = read_trace("a.txt")
+    assert said.strip() == repr(whole)
+    assert read_trace(target) == whole
+    Path("log").write_text("one\ntwo\none\nthree\n")
+    assert "names one" in call("trace", "log", "-o", target, code=2)
+    assert call("trace", "log", "--format", "ids", "-o", target).replace("log", "a.txt") == said
+    assert read_trace(target) == whole
+
+
+def test_vcache_files_are_read_if_the_format_is_named() -> None:
+    trace = read_trace(put())
+    write_trace(trace, "v.parquet", format="vcache")
+    assert "no softhit metadata" in call("info", "v.parquet", code=2)
+    assert trace.hash in call("info", "v.parquet", "--format", "vcache")
+    call("trace", "v.parquet", "--format", "vcache", "-o", "back.parquet")
+    assert read_trace("back.parquet") == trace
+    assert "format is for files" in call("trace", "cycling", "--format", "vcache", code=2)
+    assert "vcache" in call("info", "v.parquet", "--format", "vcach", code=2)
+
+
 def test_info_says_what_the_trace_holds() -> None:
     trace = read_trace(put())
     printed = call("info", "t.parquet", "-o", "facts.json")
