@@ -186,6 +186,8 @@ def _answer(
         kind = "exact (solver)"
     else:
         kind = "band"
+        if stop == "optimal":
+            stop, notes = "gap", (*notes, "the solver is done, within the limits of its floating point only")
     return OptResult(
         schedule=schedule,
         cost=priced,

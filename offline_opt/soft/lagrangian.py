@@ -93,6 +93,9 @@ RESUMED_PACE = 0.01
 """First step of a resumed ascent, which starts from good prices."""
 
 
+_PRICES = ("serve", "slot", "credit", "entry", "share")
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """What a run can be resumed from; a file of named arrays (npz), bound to its instance.
@@ -145,16 +148,34 @@ class State:
         """
         name = existing(path, "state file")
         try:
-            with np.load(name, allow_pickle=False) as data:
+            # opened here: where numpy finds no archive in a file of its own, it leaves it open
+            with name.open("rb") as source, np.load(source, allow_pickle=False) as data:
                 arrays = {key: data[key] for key in data.files}
             instance, iterations = str(arrays.pop("instance")), int(arrays.pop("iterations"))
             state = cls(instance, arrays, iterations)
-            if not {"serve", "slot", "credit", "entry", "share"} <= arrays.keys():
-                raise KeyError("prices")
+            for key in _PRICES:
+                values = arrays[key].astype(float)
+                if not np.all((values >= 0) & (values < np.inf)):
+                    raise ValueError(f"{key} is negative or not finite")
             state.schedule  # noqa: B018 (it raises if arrays are missing or broken)
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except Exception as error:
+            # zip, zlib and numpy have many ways to fail, NotImplementedError for instance, and all mean this
             raise InvalidInput(f"{str(name)!r} is not a saved state: {error}") from None
         return state
+
+    def fits(self, trace: Trace, occasions: int) -> None:
+        """Check that the arrays are as long as those of a run on this trace.
+
+        Raises
+        ------
+        InvalidInput
+            One is not; names it.
+        """
+        lengths = (trace.n_steps, trace.n_steps, trace.n_steps, 1, occasions)
+        for key, length in zip(_PRICES, lengths, strict=True):
+            shape = self.arrays[key].shape
+            if shape != (length,):
+                raise InvalidInput(f"the state is damaged: {key} has shape {shape}, not {(length,)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -536,6 +557,8 @@ def bracket(
     if state is not None and state.instance != instance:
         raise InvalidInput(f"the state is of another instance: {state.instance}, not {instance}")
     run = _Run(trace, slots, lam, kind, wanted, limit, progress)
+    if state is not None:
+        state.fits(trace, len(run.occasions))
     stop = run.run(state, steps, rounds, seed)
     if run.best is None:  # interrupted before anything was priced
         run.offer(Schedule.from_events(trace.n_steps, [], [], [], []))

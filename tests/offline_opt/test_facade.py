@@ -293,6 +293,16 @@ class TestASolverThatIsWrong:
         assert answer.kind == "band"
         assert answer.cost.fraction < out.cost.fraction, "heuristics do better than the empty schedule"
 
+    def test_a_bracket_that_is_open_is_never_called_optimal(self, monkeypatch):
+        def vague(programme, a):
+            return milp.Answer("optimal", a.point, a.objective, 0.0)
+
+        out, answer = self.answered(monkeypatch, vague)
+        assert out.stop == "optimal"
+        assert answer.kind == "band"
+        assert answer.status.stop == "gap"
+        assert any("floating point" in note for note in answer.notes)
+
     def test_zeros_without_an_incumbent_are_no_solution(self, monkeypatch):
         def limit(programme, a):
             return milp.Answer("time limit", None, math.nan, 1.5)

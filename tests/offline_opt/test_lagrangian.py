@@ -645,6 +645,42 @@ class TestResuming:
             with pytest.raises(InvalidInput, match=name):
                 State.load(tmp_path / name)
 
+    def test_a_damaged_file_is_read_as_it_was_or_refused(self, tmp_path):
+        # zip, zlib and numpy each complain in their own way, now and then in one that has no name
+        state = bracket(*self.problem, iterations=10, rounds=0).state
+        state.save(tmp_path / "run.npz")
+        whole = (tmp_path / "run.npz").read_bytes()
+        rng = np.random.default_rng(0)
+        refused = 0
+        for number in range(400):
+            damaged = bytearray(whole)
+            if number % 4:
+                damaged[int(rng.integers(len(whole)))] ^= 1 << int(rng.integers(8))
+            else:
+                del damaged[int(rng.integers(len(whole))) :]
+            (tmp_path / "run.npz").write_bytes(damaged)
+            try:
+                read = State.load(tmp_path / "run.npz")
+            except InvalidInput:
+                refused += 1
+            else:
+                assert (read.instance, read.iterations) == (state.instance, state.iterations)
+                for name, values in state.arrays.items():
+                    np.testing.assert_array_equal(read.arrays[name], values)
+        assert refused > 300
+
+    @pytest.mark.parametrize("name", ["serve", "slot", "credit", "entry", "share"])
+    def test_prices_that_are_none_are_refused_by_name(self, name, tmp_path):
+        state = bracket(*self.problem, iterations=10, rounds=0).state
+        for value in (np.nan, np.inf, -1.0):
+            wrong = {**state.arrays, name: np.full_like(state.arrays[name], value)}
+            replace(state, arrays=wrong).save(tmp_path / "run.npz")
+            with pytest.raises(InvalidInput, match=name):
+                State.load(tmp_path / "run.npz")
+        short = replace(state, arrays={**state.arrays, name: np.zeros(3)})
+        with pytest.raises(InvalidInput, match=f"damaged: {name} has shape"):
+            bracket(*self.problem, state=short)
+
 
 class TestTheFacade:
     def test_its_answer_has_prices_and_becomes_a_certificate(self):
