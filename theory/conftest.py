@@ -1,7 +1,8 @@
 """Turn every check of every claim into a test, and every mutant too when asked with ``--mutants``.
 
-Works in the clone (``pytest theory/``) and on an installed wheel (``pytest --pyargs theory``). By name pytest
-reads this file too late to know ``--mutants``; there, give the folder of the package, or ask ``softhit claims``.
+Works in the clone (``pytest theory/``) and on an installed wheel (``pytest --pyargs theory``). By name
+pytest reads this file too late to know ``--mutants``: there, give the package's folder, or ask
+``softhit claims ID --mutants``.
 """
 
 from __future__ import annotations
