@@ -30,7 +30,20 @@ def test_the_commands_of_a_block_run_one_after_the_other(
 def test_every_option_the_guide_names_exists() -> None:
     helps = " ".join(
         CliRunner().invoke(app, [verb, "--help"]).output
-        for verb in ("trace", "info", "run", "opt", "verify", "replay", "ratio", "claims", "demo", "figures")
+        for verb in (
+            "trace",
+            "info",
+            "run",
+            "replay",
+            "opt",
+            "verify",
+            "attack",
+            "shrink",
+            "ratio",
+            "claims",
+            "demo",
+            "figures",
+        )
     )
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"`pytest [^`]*`", "", GUIDE)))
     assert len(named) > 10
