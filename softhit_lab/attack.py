@@ -249,16 +249,17 @@ def _show(found: Finding, target: Target, output: Path | None) -> None:
     opt = f"OPT {_number(found.opt)} (exact)" if found.exact else f"OPT at most {_number(found.opt)} (proved)"
     half = f"the second half of {t} requests costs the policy {alg}, {opt}"
     screen.print(f"ratio     {_ratio(found)}: {half}", markup=False, soft_wrap=True)
-    if found.low is not None:
+    if len(found.seeds) > 1:
         seeds = f"mean over seeds {found.seeds.start}..{found.seeds.stop - 1}, which the search has not seen"
-        limit = f"at least {found.low:.4f} (one-sided, error {ERROR:g}, Student's t)"
-        screen.print(f"          {seeds}; {limit}", markup=False, soft_wrap=True)
+        if found.low is not None:
+            seeds += f"; at least {found.low:.4f} (one-sided, error {ERROR:g}, Student's t)"
+        screen.print(f"          {seeds}", markup=False, soft_wrap=True)
     elif found.repeats:
         screen.print("          both were seen to repeat, period after period, with this ratio", markup=False)
     screen.print(f"requests  {found.lasso}", markup=False, soft_wrap=True)
     if output is not None:
         words = ["softhit", "ratio", "--trace", str(output), *target.words, "-o", "replayed"]
-        if found.low is not None:
+        if len(found.seeds) > 1:
             words += ["--seed", str(found.seeds.start), "--seeds", str(len(found.seeds))]
         if target.policy is not None:
             screen.print(f"replay    {shlex.join(words)}", markup=False, soft_wrap=True)

@@ -39,7 +39,7 @@ from softhit.check import check_int, fail
 from softhit.errors import NotCertified
 from softhit.exact import as_fraction, check_switch_cost
 from softhit.jit import lean
-from softhit.policies import CompiledPolicy, Policy, make_policy, policy_info
+from softhit.policies import CompiledPolicy, Policy, make_policy, policy_info, policy_names
 from softhit.variant import Variant
 
 __all__ = ["Objective", "Value", "is_random"]
@@ -104,17 +104,16 @@ def _period(bills: Any, first: Any, length: Any, rounds: Any) -> Any:
     return 0, 0
 
 
+def _registered(policy: Policy) -> bool:
+    return isinstance(policy, CompiledPolicy) and policy.kernel.name in policy_names()
+
+
 def is_random(policy: Policy | str) -> bool:
     """Whether a policy says that it draws random numbers: the registry, or its own ``deterministic``."""
-    if isinstance(policy, str):
-        policy = make_policy(policy)
-    name = getattr(getattr(policy, "kernel", None), "name", None)
-    if name is not None:
-        try:
-            return not policy_info(name).deterministic
-        except ValueError:
-            pass
-    return not getattr(policy, "deterministic", True)
+    made = make_policy(policy) if isinstance(policy, str) else policy
+    if isinstance(made, CompiledPolicy) and _registered(made):
+        return not policy_info(made.kernel.name).deterministic
+    return not getattr(made, "deterministic", True)
 
 
 class Objective:
@@ -169,7 +168,7 @@ class Objective:
         self.runner = make_runner(
             self.policy, self.capacity, self.n_items, self.switch_cost, self.variant, self.near
         )
-        if not self.random and not isinstance(self.policy, CompiledPolicy):
+        if not self.random and not _registered(self.policy):
             self.random = self._varies()
         self.seeds = list(seeds) if self.random else [0]
         self._slope = None

@@ -13,11 +13,21 @@ from hypothesis import strategies as st
 from adversaries.exact import exact_ratio
 from adversaries.families import make_trace
 from adversaries.search import Budget, Lasso, Objective, Search, choose_best, lasso_of, measure
+from adversaries.search.lasso import ring_trace
 from adversaries.search.mutate import OPERATORS, changed, plain, random_lasso
 from adversaries.search.optimum import OptimumSlope
-from adversaries.search.runner import CompiledRunner, SlowRunner
+from adversaries.search.runner import CompiledRunner, SlowRunner, make_runner
 from offline_opt import solve
-from softhit import BudgetExhausted, InvalidInput, Variant, cost, from_requests, make_policy, simulate
+from softhit import (
+    BudgetExhausted,
+    InvalidInput,
+    Variant,
+    cost,
+    from_arrays,
+    from_requests,
+    make_policy,
+    simulate,
+)
 
 VARIANTS = [
     Variant(order=o, availability=a)
@@ -113,6 +123,50 @@ def test_the_fast_runner_pays_what_softhit_says(
         for t in (0, 1, len(requests) // 2, len(requests)):
             paid = cost(schedule.prefix(t), trace.prefix(t), 2, lam, variant).fraction
             assert Fraction(int(bills[t]), switch.denominator) == paid
+
+
+@given(
+    lasso=lassos,
+    seed=st.integers(0, 5),
+    lam=st.sampled_from(["0", "1/3", "1"]),
+    order=st.sampled_from(VARIANTS),
+)
+@pytest.mark.parametrize("policy", ["lru", "solar"])
+@pytest.mark.parametrize("fill", ["free", "charged"])
+@settings(max_examples=15)
+def test_the_soft_runner_pays_what_softhit_says(
+    policy: str, fill: str, lasso: Lasso, seed: int, lam: str, order: Variant
+) -> None:
+    variant = Variant(order=order.order, availability=order.availability, fill=fill)
+    requests, near = np.array(lasso.requests(6), np.int64), Fraction(1, 3)
+    # the qualities from a matrix, by another way than the runner's
+    matrix = np.zeros((len(requests), 5))
+    for t, i in enumerate(requests):
+        matrix[t, [(i + 1) % 5, i - 1]] = 1 / 3
+        matrix[t, i] = 1
+    trace = from_arrays(matrix, arrivals=requests)
+    assert trace.hash == ring_trace(requests, 5, near).hash
+    schedule = simulate(policy, trace, 2, lam, seed=seed, variant=variant)
+    runner = make_runner(make_policy(policy), 2, 5, Fraction(lam), variant, near)
+    bills = runner.bills(requests, seed)
+    for t in (0, 1, len(requests) // 2, len(requests)):
+        paid = cost(schedule.prefix(t), trace.prefix(t), 2, lam, variant).fraction
+        assert Fraction(int(bills[t]), runner.unit) == paid
+
+
+def test_a_bracket_of_opt_never_makes_the_ratio_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = Objective("lru", 2, 5, near="1/2")
+    requests = np.array([0, 3, 1, 4, 2, 2, 0] * 12, np.int64)
+    exact, proved = objective.optimum_rise(requests, 42)
+    assert proved
+    # the LP relaxation with heuristics instead of the dynamic programme
+    monkeypatch.setattr("adversaries.search.objective.too_large", lambda *_: "pretended")
+    monkeypatch.setattr(
+        "adversaries.search.objective.solve", lambda *a, method, **k: solve(*a, method="floor", **k)
+    )
+    loose, proved = objective.optimum_rise(requests, 42)
+    assert not proved
+    assert loose > exact
 
 
 @pytest.mark.parametrize(("policy", "k"), [("fifo", 2), ("lru", 3), ("gated_lru(theta=2)", 2), ("clock", 2)])
