@@ -16,9 +16,11 @@ from offline_opt.flow.lp import solve_lp
 from offline_opt.flow.network import solve_networkx, solve_ortools
 from offline_opt.flow.ssp import solve_ssp
 from offline_opt.result import confirm
+from offline_opt.soft.ascent import Ascent
 from offline_opt.soft.bound import lower_bound
 from offline_opt.soft.lp_cvxpy import lp_value
 from offline_opt.soft.milp import branch_and_bound, relax
+from offline_opt.soft.occasions import find_occasions
 from offline_opt.soft.primal import improve
 from softhit import Schedule, Variant, cost, floor_units, simulate
 from softhit.retrieval import utility_scale
@@ -83,6 +85,13 @@ def check_bounds(problem, optimum):
     floor = Fraction(floor_units(trace, v), utility_scale(trace.quality_scale, v))
     assert relaxed.stop == "optimal"
     assert max(relaxed.lower_bound, floor) <= optimum
+    # LB <= LP <= OPT for the prices of both makers, LB before it is rounded up to the grid of costs
+    ascent = Ascent(*problem, find_occasions(trace, capacity, v))
+    ascent.climb(20)
+    slack = 1e-6 * max(1.0, relaxed.value)
+    for prices in (relaxed.prices, ascent.prices()):
+        assert float(lower_bound(*problem, prices)) <= relaxed.value + slack
+    assert relaxed.value <= float(optimum) + slack
     empty = Schedule.from_events(trace.n_steps, [], [], [], [])
     lru = simulate("lru", trace, capacity, lam, variant=v)
     for start in (empty, lru):
