@@ -198,7 +198,10 @@ CLAIM = Claim(
     variant="serve_then_update; any availability, fill, aggregator, hits and weights; unit sizes",
     source="the SOLAR paper for one global counter; several counters and the limits ours",
     status="machine-checked",
-    scope="all sequences, theta and lambda; that policies obey it: random traces of up to 150 steps",
+    scope=(
+        "all sequences, theta and lambda (rational in Coq); that policies obey it: random traces of up to "
+        "150 steps"
+    ),
     breaks="update_then_serve unless theta >= lambda + max c_t; several counters for one miss; sizes",
     checks=(
         Check("gates", gates),

@@ -228,7 +228,10 @@ CLAIM = Claim(
     variant="serve_then_update, stream, e_t = q_t, hard hits, unit sizes, any fill",
     source="ours; Sleator and Tarjan 1985 for paging",
     status="machine-checked",
-    scope="all K >= 1, lambda >= 0 and deterministic policies; the registry's, played live, beside it",
+    scope=(
+        "all K >= 1, lambda >= 0 (rational in Coq, the inequalities real by SMT) and deterministic "
+        "policies; the registry's, played live, beside it"
+    ),
     breaks="randomised policies against requests fixed beforehand (C1: H_K); not tight for lambda > 0",
     checks=(
         Check("adversary", adversary),

@@ -220,7 +220,10 @@ CLAIM = Claim(
     variant="update_then_serve; serve_then_update pool: 3 + 1/lambda; stream hard hits: 3 - 1/(1+lambda)",
     source="the constant is the SOLAR paper's; two states: Borodin, Linial, Saks 1992; the other orders ours",
     status="machine-checked",
-    scope="the bank's bounds: all real lambda and tasks; optimality for hard hits: the lambda listed",
+    scope=(
+        "the bank's bounds: all lambda and tasks (real for a step by SMT, rational for all sequences in "
+        "Coq); optimality for hard hits: the lambda listed, computed"
+    ),
     breaks="K >= 2 with hard hits (C2: at least K); serve_then_update, where 1/lambda is added",
     checks=(
         Check("potential", potential, needs=("z3", "cvc5")),

@@ -372,7 +372,10 @@ CLAIM = Claim(
     variant="refresh model (not a cache of items): c(t, u) in [0, 1], non-increasing in the last refresh u",
     source="probably the intended reading of the SOLAR paper's constant 3; model, proof and tightness ours",
     status="machine-checked",
-    scope="all lambda > 0, lengths, contents; at most 3 for lambda >= 1; 0/1 steps: 1+ceil(lambda)/lambda",
+    scope=(
+        "all lambda > 0 (rational in Coq, a phase for reals by SMT), lengths, contents; at most 3 for "
+        "lambda >= 1; 0/1 steps: 1 + ceil(lambda)/lambda"
+    ),
     breaks="where items recur fresher can be worse: on B, A, B, A, ... (one slot, lambda = 1) the ratio is 4",
     checks=(
         Check("every_hard_instance", every_hard_instance),
