@@ -355,7 +355,7 @@ def attack(
     ] = None,
     length: Annotated[
         str | None,
-        typer.Option("--length", help="Requests before it repeats, at most; default 8 N, within 24 to 60."),
+        typer.Option("--length", help="Requests before they repeat, at most; default 24 to 60, or 3 N."),
     ] = None,
     near: Annotated[
         str | None,

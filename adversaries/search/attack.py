@@ -50,13 +50,13 @@ class Budget:
     seconds: float | None = None
 
 
-def longest_lasso(capacity: int, n_items: int) -> int:
+def longest_lasso(n_items: int) -> int:
     """Return the default for the longest lasso: room for a few visits to each item.
 
-    >>> longest_lasso(2, 3), longest_lasso(8, 9)
-    (24, 60)
+    >>> longest_lasso(3), longest_lasso(9), longest_lasso(101)
+    (24, 60, 303)
     """
-    return max(24, min(60, 8 * n_items))
+    return max(24, min(60, 8 * n_items), 3 * n_items)
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Search:
         check_int("seed", self.seed, low=0)
         objective = self.objective
         if self.longest == 0:
-            self.longest = longest_lasso(objective.capacity, objective.n_items)
+            self.longest = longest_lasso(objective.n_items)
         check_int("longest", self.longest, low=2, high=10_000)
         self._rng = random.Random(f"attack {self.seed}")
         self._arms = {name: _Arm() for name in OPERATORS}

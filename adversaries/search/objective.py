@@ -85,7 +85,7 @@ class Value:
         """The ratio for people: a short fraction, or a decimal; ``inf`` where it is infinite."""
         if self.ratio is None:
             return "inf"
-        return str(self.ratio) if self.ratio.denominator < 1000 else f"{float(self.ratio):.4f}"
+        return str(self.ratio) if self.ratio.denominator < 100 else f"{float(self.ratio):.4f}"
 
 
 @lean
