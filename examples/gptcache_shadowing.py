@@ -1,6 +1,7 @@
 """Let a search find, from random vectors, where GPTCache misses what it holds, and make it small.
 
-    python examples/gptcache_shadowing.py
+    python examples/gptcache_shadowing.py            # capacity 9, all settings its own
+    python examples/gptcache_shadowing.py 20 1       # capacity 20, one eviction at a time; takes longer
 
 GPTCache marks an evicted row as deleted and leaves its vector in the index until over a tenth of the rows
 are marked. Its index returns one neighbour by default; if that one is marked, the answer is a miss, though a
@@ -107,7 +108,9 @@ def held_before(schedule, step):
 
 if __name__ == "__main__":
     try:
-        show("all settings its own", capacity=9)
-        show("one eviction at a time", capacity=20, options=", clean=1")
+        if len(sys.argv) == 3:
+            show(f"clean_size {sys.argv[2]}", int(sys.argv[1]), f", clean={sys.argv[2]}")
+        else:
+            show("all settings its own", capacity=9)
     except MissingExtra as missing:
         print(f"left out: {missing}", file=sys.stderr)
