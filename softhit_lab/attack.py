@@ -163,13 +163,14 @@ def attack(
             "command": shlex.join(words),
         }
         found = measure(objective, best.short(), steps, metadata=facts, tell=tell)
+    if output is not None:
+        _write(found, output)
     screen = console()
     _show(found, target, output)
     pace = f"{search.evaluations} evaluations in {search.seconds:.1f} s, {search.restarts} restarts"
     screen.print(f"search    {pace}", markup=False, soft_wrap=True)
     screen.print(f"the same  {shlex.join(words)}", markup=False, soft_wrap=True)
     if output is not None:
-        _write(found, output)
         goal = "inf" if found.ratio is None else _threshold(found)
         smaller = ["softhit", "shrink", str(output), *target.words, "--at-least", goal, "-o", "small.parquet"]
         screen.print(f"shrink    {shlex.join(smaller)}", markup=False, soft_wrap=True)
@@ -329,14 +330,14 @@ def shrink_trace(
         ]
         facts = {"generator": "shrink", **target.facts(), "command": shlex.join(words)}
         found = measure(objective, small, steps, metadata=facts, tell=tell)
+    if output is not None:
+        _write(found, output)
     _show(found, target, output)
     text = f"shrunk    from {_size(lasso)} to {_size(small)}; nothing smaller by one request or item keeps "
     kept = "an infinite ratio" if goal is None else _number(goal)
     if seeds is not None:
         kept += f" as the mean of {len(seeds)} other seeds"
     console().print(text + kept, markup=False, soft_wrap=True)
-    if output is not None:
-        _write(found, output)
 
 
 def _size(lasso: Lasso) -> str:

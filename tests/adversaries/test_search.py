@@ -199,6 +199,20 @@ def test_an_optimum_that_pays_nothing_is_infinite_only_if_the_policy_goes_on_pay
     assert Objective("solar", 2, 4)(few).ratio == 0
 
 
+@pytest.mark.parametrize("k", [3, 4, 5, 8])
+def test_sieve_never_comes_back_to_what_was_asked_for_twice(k: int) -> None:
+    lasso = Lasso((0, 0), tuple(range(1, k + 1)))
+    assert Objective("sieve", k, k + 1)(lasso).ratio is None
+    # somebody else's SIEVE, if it is installed
+    library = pytest.importorskip("libcachesim")
+    cache, hits = library.Sieve(cache_size=k), []
+    for item in lasso.requests(60):
+        request = library.Request()
+        request.obj_id, request.obj_size = item + 1, 1
+        hits.append(cache.get(request))
+    assert not any(hits[2:])
+
+
 def test_a_policy_that_varies_is_noticed_though_it_does_not_say_so() -> None:
     assert Objective(Coin(), 2, 3).random
     assert Objective("random", 2, 3).random
