@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -59,7 +57,6 @@ class GptCache:
         self._policy = policy
         self._clean = None if clean is None else check_int("clean", clean, low=0)
         self._top_k = check_int("top_k", top_k, low=1)
-        self._folder: str | None = None
         self._path: str | None = None
         for project, module in (
             ("gptcache", "gptcache"),
@@ -110,12 +107,8 @@ class GptCache:
 
     def _no_pip(self) -> None:
         """Put a pip that fails first on the path: GPTCache runs ``pip install`` when it misses a library."""
-        self._folder = tempfile.mkdtemp(prefix="no-pip-")
-        program = Path(self._folder) / "pip"
-        program.write_text("#!/bin/sh\necho 'a replay installs nothing' >&2\nexit 1\n")
-        program.chmod(0o755)
         self._path = os.environ.get("PATH", os.defpath)
-        os.environ["PATH"] = self._folder + os.pathsep + self._path
+        os.environ["PATH"] = str(Path(__file__).with_name("no_pip")) + os.pathsep + self._path
 
     def _point(self, given: Any, item: int, step: int) -> NDArray[np.float32]:
         if given is not None:
@@ -150,8 +143,6 @@ class GptCache:
         """Restore the path and drop the store."""
         if self._path is not None:
             os.environ["PATH"] = self._path
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
         with contextlib.suppress(AttributeError):
             self._manager.s._engine.dispose()
 
