@@ -174,7 +174,7 @@ def _growth(report: Report, limit: float, fast: bool) -> None:
 
     The times of the ascent and of the checker are the CPU's: other work on the machine counts less.
     """
-    steps, items, capacity = (2000, 200, 10) if fast else (10_000, 500, 25)
+    steps, items, capacity = (2000, 200, 10) if fast else (4000, 400, 20)
     factors = (1, 2) if fast else (1, 2, 4)
     cases = [(steps * f, items, capacity) for f in factors]
     cases += [(steps, items * f, capacity) for f in factors[1:]]
