@@ -1,4 +1,4 @@
-"""C5: in a box of traces, and of lambda, SOLAR's expected slope stays below 3. Measured, not proved.
+"""C5: in a box of traces, and of lambda, the measured expected slope of SOLAR stays below 3.
 
 Statement
 ---------

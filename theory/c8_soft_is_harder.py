@@ -1,5 +1,4 @@
-"""C8: soft hits are harder than hard hits: NP-hard offline even for a static content, LP gaps, facility
-location.
+"""C8: soft hits are harder than hard hits, offline (NP-hard, LP gaps) and online (facility location).
 
 Statement
 ---------

@@ -1,5 +1,4 @@
-"""The box of claim C5: its traces, exact increments of OPT, and whether a policy's expected slope is below
-3.
+"""The box of claim C5: its traces, exact increments of OPT, and whether an expected slope is below 3.
 
 The value of a case (one trace, one lambda) is the expectation over the policy's coins of ``(ALG(2T) -
 ALG(T)) / (OPT(2T) - OPT(T))``, T >= max(60K, 4000), at least four segments in T and in (T, 2T], where OPT
