@@ -363,7 +363,7 @@ def attack(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
 ) -> None:
-    """Search for the requests that are worst for a policy, from random ones.
+    """Search for the worst requests for a policy.
 
     What is found repeats itself for ever, and its ratio is that of what the second half of the trace costs
     the policy to what it adds to the exact optimum. --exec runs the program that you name, with your rights.
@@ -410,7 +410,7 @@ def shrink(
     steps: Annotated[str, typer.Option("--steps", "-T", help="About how long the trace shall be.")] = "2000",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
 ) -> None:
-    """Reduce a trace of requests to one that is as bad for a policy, and that a person can read.
+    """Reduce a trace while it stays as bad for a policy.
 
     A trace that does not repeat itself is taken as repeated for ever. Nothing smaller than the result by one
     request, or by one item, keeps the ratio.
