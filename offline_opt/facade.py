@@ -41,7 +41,7 @@ from softhit.trace import Trace
 from softhit.variant import Variant
 
 if TYPE_CHECKING:
-    from offline_opt.soft.lagrangian import State
+    from offline_opt.soft.state import State
 
 __all__ = ["METHODS", "Method", "Problem", "choose", "method_names", "solve"]
 

@@ -20,7 +20,6 @@ gap, interrupted, saved and resumed; limited by iterations it always gives the s
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,11 +36,11 @@ from offline_opt.soft.bound import cost_grid, lower_bound, round_up
 from offline_opt.soft.occasions import Occasions, find_occasions, flags_of, schedule_of
 from offline_opt.soft.primal import improve, round_point
 from offline_opt.soft.slots import Slots
+from offline_opt.soft.state import State
 from softhit.check import check_int, check_real
 from softhit.cost import cost, floor_units
 from softhit.errors import InvalidInput
 from softhit.exact import Cost, check_switch_cost
-from softhit.io.files import existing, replacing
 from softhit.policies import make_policy
 from softhit.retrieval import utility_scale
 from softhit.schedule import Schedule
@@ -91,91 +90,6 @@ SWEEPS = 8
 """Sweeps over all slots before and after the windows."""
 RESUMED_PACE = 0.01
 """First step of a resumed ascent, which starts from good prices."""
-
-
-_PRICES = ("serve", "slot", "credit", "entry", "share")
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """What a run can be resumed from; a file of named arrays (npz), bound to its instance.
-
-    Attributes
-    ----------
-    instance : str
-        Hash of the trace, capacity, switch cost and variant.
-    arrays : dict
-        Float prices ``serve``, ``slot``, ``credit``, ``entry``, the ``share`` of each occasion, and the four
-        arrays of the schedule.
-    iterations : int
-        Iterations of the ascent so far.
-    """
-
-    instance: str
-    arrays: dict[str, NDArray[Any]]
-    iterations: int
-
-    @property
-    def schedule(self) -> Schedule:
-        """The best schedule so far."""
-        a = self.arrays
-        return Schedule(a["leave_ptr"], a["leave_items"], a["enter_ptr"], a["enter_items"])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, whole or not at all.
-
-        Raises
-        ------
-        InvalidInput
-            The place cannot be written.
-        """
-        with replacing(path) as temporary, temporary.open("wb") as out:
-            np.savez_compressed(
-                out,
-                instance=np.array(self.instance),
-                iterations=np.array(self.iterations),
-                **self.arrays,  # type: ignore[arg-type]
-            )
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> State:
-        """Read a file that :meth:`save` wrote.
-
-        Raises
-        ------
-        InvalidInput
-            The file cannot be read or holds something else; names the file.
-        """
-        name = existing(path, "state file")
-        try:
-            # opened here: where numpy finds no archive in a file of its own, it leaves it open
-            with name.open("rb") as source, np.load(source, allow_pickle=False) as data:
-                arrays = {key: data[key] for key in data.files}
-            instance, iterations = str(arrays.pop("instance")), int(arrays.pop("iterations"))
-            state = cls(instance, arrays, iterations)
-            for key in _PRICES:
-                values = arrays[key].astype(float)
-                if not np.all((values >= 0) & (values < np.inf)):
-                    raise ValueError(f"{key} is negative or not finite")
-            state.schedule  # noqa: B018 (it raises if arrays are missing or broken)
-        except Exception as error:
-            # zip, zlib and numpy have many ways to fail, NotImplementedError for instance, and all mean this
-            raise InvalidInput(f"{str(name)!r} is not a saved state: {error}") from None
-        return state
-
-    def fits(self, trace: Trace, occasions: int) -> None:
-        """Check that the arrays are as long as those of a run on this trace.
-
-        Raises
-        ------
-        InvalidInput
-            One is not; names it.
-        """
-        lengths = (trace.n_steps, trace.n_steps, trace.n_steps, 1, occasions)
-        for key, length in zip(_PRICES, lengths, strict=True):
-            shape = self.arrays[key].shape
-            if shape != (length,):
-                raise InvalidInput(f"the state is damaged: {key} has shape {shape}, not {(length,)}")
 
 
 @dataclass(frozen=True, eq=False)
