@@ -268,6 +268,16 @@ class TestFinePrice:
         # it begins with the flow of the nearer price
         assert 6 * mixed.total[WORK] < plain.total[WORK]
 
+    def test_begins_with_the_flow_of_the_nearer_price(self) -> None:
+        rng = np.random.default_rng(0)
+        odds = 1 / np.arange(1, 301) ** 0.9
+        events = swept(from_requests(rng.choice(300, 1000, p=odds / odds.sum())), 30, "997/1000").events
+        mixed = sweep._sweep_all(events, Fraction(997, 1000), 30, math.inf, None)
+        plain = sweep._Sweep(events, Fraction(997, 1000), 30)
+        assert plain.run(math.inf, None)
+        assert mixed is not None
+        assert 2 * mixed.total[WORK] < plain.total[WORK]
+
     def test_is_not_met_by_way_of_coarse_ones_where_hits_are_of_many_worths(self, repairs) -> None:
         rng = np.random.default_rng(1)
         trace = from_requests(rng.integers(0, 60, 2000), quality=rng.random(2000))
