@@ -19,6 +19,7 @@ from softhit.errors import (
     MissingExtra,
     NotCertified,
     PolicyError,
+    ReplayError,
     SofthitError,
     UnknownName,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Observation",
     "Policy",
     "PolicyError",
+    "ReplayError",
     "Rescaled",
     "Schedule",
     "Session",
