@@ -19,7 +19,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGES := softhit offline_opt adversaries theory softhit_lab
-# One process by default; `make test PYTEST_ARGS="-n 2"` or a file name narrows or widens it.
+# `make test` uses all cores, the others one process; PYTEST_ARGS="-n 4", "-n 0" or a file name narrows or widens it.
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # -j 2 for two processes, -k TEXT for faults whose id or file contains it.
@@ -57,7 +57,7 @@ demo: $(VENV)/.core
 	$(BIN)/softhit demo $(if $(DATA),--data "$(DATA)")
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(or $(PYTEST_ARGS),-n auto)
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow --durations=10 $(PYTEST_ARGS)
