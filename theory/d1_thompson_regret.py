@@ -287,7 +287,7 @@ CLAIM = Claim(
     variant="eviction game, only the evicted slot's loss is seen; pseudo-regret; one good slot among equals",
     source="O(sqrt(KT log T)) for all instances: Agrawal and Goyal 2013, not re-proved here",
     status="empirical",
-    scope="one good slot; gap c sqrt(K/T) <= 0.4; K 2..256; T <= 10^5, at c = 2 to 10^6 (K <= 16)",
+    scope="one good slot; gap c sqrt(K/T) <= 0.4; K 2..256, T <= 10^6, 200 K T <= 3 10^9",
     breaks="other instances are not measured; slopes at the hard scale are 1/2 for bad policies too",
     checks=(
         Check("bounded", bounded),
