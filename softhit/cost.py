@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from softhit.trace import Trace
 from softhit.variant import Variant
 from softhit.verify import verify
 
-__all__ = ["cost", "floor_units", "miss_units_by_step", "price"]
+__all__ = ["added_cost", "cost", "floor_units", "miss_units_by_step", "price"]
 
 
 @jit
@@ -187,6 +188,32 @@ def cost(
     inserted = schedule.n_insertions if unit else _exact_sum(trace.sizes[schedule.enter_items])
     full = utility_scale(trace.quality_scale, variant)
     return price(misses, full, inserted, check_int("capacity", capacity, low=1), switch_cost, variant)
+
+
+def added_cost(
+    schedule: Schedule,
+    trace: Trace,
+    first: Trace,
+    capacity: int,
+    switch_cost: Any,
+    variant: Variant | None = None,
+) -> Fraction:
+    """Return what the steps after the prefix ``first`` of a trace add to the cost of a schedule, exactly.
+
+    Raises
+    ------
+    InvalidSchedule, InvalidInput
+
+    Examples
+    --------
+    >>> from softhit import Schedule, from_requests
+    >>> keep, trace = Schedule.from_events(3, [], [], [0], [0]), from_requests([0, 1, 0])
+    >>> added_cost(keep, trace, trace.prefix(1), capacity=1, switch_cost=1)
+    Fraction(1, 1)
+    """
+    whole = cost(schedule, trace, capacity, switch_cost, variant)
+    begin = cost(schedule.prefix(first.n_steps), first, capacity, switch_cost, variant)
+    return whole.fraction - begin.fraction
 
 
 def floor_units(trace: Trace, variant: Variant | None = None) -> int:

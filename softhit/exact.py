@@ -11,7 +11,7 @@ from typing import Any
 
 from softhit.check import fail
 
-__all__ = ["Cost", "as_fraction", "check_switch_cost"]
+__all__ = ["Cost", "as_fraction", "check_switch_cost", "harmonic"]
 
 # what Fraction would read as well: underscores, digits of other scripts, and exponents that fill the memory
 _TEXT = re.compile(r"\s*[-+]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?)\s*", re.ASCII)
@@ -103,3 +103,12 @@ class Cost:
 
     def __float__(self) -> float:
         return self.units / self.scale
+
+
+def harmonic(k: int) -> Fraction:
+    """Return H_k = 1 + 1/2 + ... + 1/k, exactly.
+
+    >>> harmonic(3)
+    Fraction(11, 6)
+    """
+    return sum((Fraction(1, i) for i in range(1, k + 1)), Fraction(0))

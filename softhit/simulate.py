@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from softhit.schedule import Schedule
 from softhit.trace import Trace
 from softhit.variant import Variant
 
-__all__ = ["POLICY_ROLE", "TRACE_ROLE", "Served", "Session", "child_rng", "simulate"]
+__all__ = ["POLICY_ROLE", "TRACE_ROLE", "Served", "Session", "child_rng", "context_of", "simulate"]
 
 TRACE_ROLE, POLICY_ROLE = 0, 1
 
@@ -287,6 +288,22 @@ class Session:
         )
 
 
+def context_of(
+    trace: Trace, capacity: int, switch_cost: Fraction, variant: Variant, rng: np.random.Generator
+) -> Context:
+    """Return what a policy is told before it runs on a whole trace."""
+    return Context(
+        capacity=capacity,
+        switch_cost=switch_cost,
+        n_items=trace.n_items,
+        sizes=trace.sizes,
+        quality_scale=trace.quality_scale,
+        utility_scale=utility_scale(trace.quality_scale, variant),
+        variant=variant,
+        rng=rng,
+    )
+
+
 def simulate(
     policy: Policy | str,
     trace: Trace,
@@ -335,17 +352,7 @@ def simulate(
             raise InvalidInput(f"clairvoyant policy {policy!r} must have prepare(trace)")
         prepare(trace)
     if isinstance(chosen, CompiledPolicy) and not step_by_step:
-        context = Context(
-            capacity=limit,
-            switch_cost=lam,
-            n_items=trace.n_items,
-            sizes=trace.sizes,
-            quality_scale=trace.quality_scale,
-            utility_scale=utility_scale(trace.quality_scale, variant),
-            variant=variant,
-            rng=child_rng(seed, POLICY_ROLE),
-        )
-        return chosen.schedule(trace, context)
+        return chosen.schedule(trace, context_of(trace, limit, lam, variant, child_rng(seed, POLICY_ROLE)))
     session = Session(
         chosen,
         trace.n_items,

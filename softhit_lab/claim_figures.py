@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from softhit_lab.figures import GREY, OTHERS, SETTINGS, Drawing, log_axis, panels, styles
+from softhit_lab.figures import GREY, OTHERS, SETTINGS, Drawing, log_axis, panels, spread, styles
 from theory.claim import Figure
 
 __all__ = ["draw_claim"]
 
+_MOST_TICKS = 7
 _DASHES = (":", "--", "-.", (0, (5, 1)))
 
 
@@ -41,18 +42,18 @@ def _draw(name: str, figure: Figure, rows: Sequence[Mapping[str, Any]]) -> Drawi
         # the frame belongs to the data; a steep reference leaves it
         alike = places if figure.share_y else [axes]
         bottom, top = (f(each.dataLim.intervaly[i] for each in alike) for i, f in ((0, min), (1, max)))
-        spread = (top / bottom) ** 0.05 if figure.y_log else 0.05 * (top - bottom)
+        margin = (top / bottom) ** 0.05 if figure.y_log else 0.05 * (top - bottom)
         if figure.y_log:
             axes.set_yscale("log")
-            axes.set_ylim(bottom / spread, top * spread)
+            axes.set_ylim(bottom / margin, top * margin)
         else:
-            axes.set_ylim(bottom - spread, top + spread)
+            axes.set_ylim(bottom - margin, top + margin)
         xs = sorted({float(row[figure.x]) for row in rows})
         if figure.x_log:
             axes.set_xscale("log")
         _references(axes, figure, xs)
         if figure.x_log:
-            log_axis(axes.xaxis, _spread(xs))
+            log_axis(axes.xaxis, spread(xs, _MOST_TICKS))
         if figure.y_log:
             log_axis(axes.yaxis)
     places[0].set_ylabel(figure.y_label or figure.y)
@@ -68,13 +69,6 @@ def _draw(name: str, figure: Figure, rows: Sequence[Mapping[str, Any]]) -> Drawi
         canvas.suptitle(figure.title, fontsize=10, x=0.02, ha="left")
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return Drawing(name.lower(), canvas, list(rows), columns)
-
-
-def _spread(values: Sequence[float], most: int = 7) -> list[float]:
-    """Return at most so many of the values, first and last included."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 
 def _line(axes: Any, figure: Figure, rows: Sequence[Mapping[str, Any]], look: Any, name: str) -> None:

@@ -106,8 +106,12 @@ Limit = Annotated[
 ]
 Jobs = Annotated[str | None, typer.Option("--jobs", "-j", help="Processes; default: one per core.")]
 Backend = Annotated[str, typer.Option("--backend", help="loky, or dask or ray (extras).")]
-
-
+OnePolicy = Annotated[str | None, typer.Option("--policy", "-p", help="The policy: a name, or module:Class.")]
+Program = Annotated[
+    str | None, typer.Option("--exec", help="Instead: a program that speaks the line protocol.")
+]
+AboutSteps = Annotated[str, typer.Option("--steps", "-T", help="About how long the trace shall be.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 FileFormat = Annotated[
     str | None,
     typer.Option("--format", help="Format of the file, where its ending does not say it: vcache, csv, ..."),
@@ -242,7 +246,7 @@ def opt(
     explain: Annotated[
         bool, typer.Option("--explain", help="Also say why this method, and what is not guaranteed.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find the best schedule in hindsight, or bounds on it. Says what is proved.
 
@@ -339,17 +343,13 @@ def ratio(
 def attack(
     common: Common,
     capacity: Capacity,
-    policy: Annotated[
-        str | None, typer.Option("--policy", "-p", help="The policy: a name, or module:Class.")
-    ] = None,
-    program: Annotated[
-        str | None, typer.Option("--exec", help="Instead: a program that speaks the line protocol.")
-    ] = None,
+    policy: OnePolicy = None,
+    program: Program = None,
     switch_cost: SwitchCost = "1",
     budget: Annotated[
         str, typer.Option("--budget", help="Evaluations, e.g. 1e4; or a time, e.g. 60s or 5m.")
     ] = "60s",
-    steps: Annotated[str, typer.Option("--steps", "-T", help="About how long the trace shall be.")] = "2000",
+    steps: AboutSteps = "2000",
     items: Annotated[
         str | None, typer.Option("--items", help="N > K; default K + 1. More are slower.")
     ] = None,
@@ -361,7 +361,7 @@ def attack(
         str | None,
         typer.Option("--near", help="Soft hits: items on a ring, whose neighbours serve with this quality."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Search for the worst requests for a policy.
 
@@ -394,12 +394,8 @@ def shrink(
     common: Common,
     trace: TraceFile,
     capacity: Capacity,
-    policy: Annotated[
-        str | None, typer.Option("--policy", "-p", help="The policy: a name, or module:Class.")
-    ] = None,
-    program: Annotated[
-        str | None, typer.Option("--exec", help="Instead: a program that speaks the line protocol.")
-    ] = None,
+    policy: OnePolicy = None,
+    program: Program = None,
     switch_cost: SwitchCost = "1",
     ratio: Annotated[
         str | None,
@@ -407,8 +403,8 @@ def shrink(
             "--at-least", "-R", help="The ratio to keep, or inf; default: what it is, 95 % if that is a mean."
         ),
     ] = None,
-    steps: Annotated[str, typer.Option("--steps", "-T", help="About how long the trace shall be.")] = "2000",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
+    steps: AboutSteps = "2000",
+    quiet: Quiet = False,
 ) -> None:
     """Reduce a trace while it stays as bad for a policy.
 

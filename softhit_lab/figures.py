@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["GREY", "OTHERS", "SETTINGS", "Drawing", "draw", "log_axis", "panels", "save", "styles"]
+__all__ = ["GREY", "OTHERS", "SETTINGS", "Drawing", "draw", "log_axis", "panels", "save", "spread", "styles"]
 
 Row = Mapping[str, Any]
 
@@ -97,7 +97,7 @@ def styles(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
     return result
 
 
-def _spread(values: Sequence[Any], most: int) -> list[Any]:
+def spread(values: Sequence[Any], most: int) -> list[Any]:
     """Return at most ``most`` of the values, first and last included."""
     if len(values) <= most:
         return list(values)
@@ -319,7 +319,7 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
             _line(axes, mine, "capacity", measure, style[policy], _names(members, style[policy]))
         axes.set(xlabel="capacity K", title=f"$\\lambda$ = {lam}")
         _references(axes, here, lam, top)
-        _log_log(axes, _spread(_values(here, "capacity"), 9))
+        _log_log(axes, spread(_values(here, "capacity"), 9))
     places[0].set_ylabel(_AXIS[measure])
     _finish(figure, rows, [measure], f"T = {_number(rows[0]['n_steps'])}")
     return figure
@@ -327,7 +327,7 @@ def _against_k(rows: Sequence[Row], measure: str) -> Figure:
 
 def _against_t(rows: Sequence[Row]) -> Figure:
     style = styles(_policies(rows))
-    capacities = _spread(_values(rows, "capacity"), 3)
+    capacities = spread(_values(rows, "capacity"), 3)
     alike = _alike(rows, ["ratio_high", "ratio_low", "slope_high"])
     figure, places = panels(len(capacities))
     for axes, k in zip(places, capacities, strict=True):
@@ -341,7 +341,7 @@ def _against_t(rows: Sequence[Row]) -> Figure:
             thin = {"linestyle": ":", "linewidth": 1, "color": style[policy]["color"], "alpha": 0.8}
             axes.plot([r["n_steps"] for r in slopes], [r["slope_high"] for r in slopes], **thin)
         axes.set(xlabel="steps T", title=f"K = {k}")
-        _log_log(axes, _spread(_values(here, "n_steps"), 5))
+        _log_log(axes, spread(_values(here, "n_steps"), 5))
     places[0].set_ylabel("ALG / OPT  (dotted: second half only)")
     _finish(figure, rows, ["ratio"], f"$\\lambda$ = {rows[0]['switch_cost']}")
     return figure
@@ -366,7 +366,7 @@ def _share(rows: Sequence[Row]) -> Figure:
                 **style[policy],
             )
         axes.set(xlabel="capacity K", ylim=(-0.02, 1.0), title=f"$\\lambda$ = {lam}")
-        _log_log(axes, _spread(_values(here, "capacity"), 9), y=False)
+        _log_log(axes, spread(_values(here, "capacity"), 9), y=False)
     places[0].set_ylabel("switching share $\\lambda S$ / cost")
     _finish(figure, rows, [], f"T = {_number(rows[0]['n_steps'])}")
     return figure
@@ -382,7 +382,7 @@ def _beside_floor(rows: Sequence[Row]) -> Figure:
             _line(axes, mine, "capacity", measure, style[policy], _names(members, style[policy]))
         axes.set(xlabel="capacity K", title=_AXIS[measure])
         axes.axhline(3, color="#444444", linestyle="--", linewidth=1, zorder=1)
-        _log_log(axes, _spread(_values(rows, "capacity"), 9))
+        _log_log(axes, spread(_values(rows, "capacity"), 9))
     places[0].set_ylabel("ratio to OPT")
     where = (f"T = {_number(rows[0]['n_steps'])}", f"$\\lambda$ = {rows[0]['switch_cost']}")
     _finish(figure, rows, ["ratio", "floor_ratio"], *where)
@@ -464,7 +464,7 @@ def draw(rows: Sequence[Row]) -> list[Drawing]:
             mine = [row for row in rows if label(row) == where]
             source = Path(where).stem if mine[0]["file"] else where
             capacities, steps = _values(mine, "capacity"), _values(mine, "n_steps")
-            costs = _spread(_values(mine, "switch_cost"), 3)
+            costs = spread(_values(mine, "switch_cost"), 3)
             mine = [r for r in mine if r["switch_cost"] in costs]
             longest = [r for r in mine if r["n_steps"] == steps[-1]]
             if len(capacities) > 1:
@@ -481,7 +481,7 @@ def draw(rows: Sequence[Row]) -> list[Drawing]:
                     columns = [*_ends("ratio", "floor_ratio"), "switching_share"]
                     add(f"{source}-policies{mark}", flat, _by_policy, *columns)
                 if len(steps) > 1:
-                    picked = _spread(capacities, 3)
+                    picked = spread(capacities, 3)
                     some = [r for r in mine if r["switch_cost"] == lam and r["capacity"] in picked]
                     add(f"{source}-ratio-vs-T{mark}", some, _against_t, *_ends("ratio", "slope"))
     return drawings

@@ -57,6 +57,8 @@ import numpy as np
 
 from adversaries.families import make_trace
 from softhit import Schedule, Trace, Variant, cost, from_requests, policy_names, simulate
+from softhit.cost import added_cost
+from softhit.exact import harmonic
 from theory import artefact
 from theory.claim import Check, Claim, Figure, Mutant, equal, hold
 from theory.measure import optimum
@@ -64,7 +66,7 @@ from theory.missing_item import missing_item_optimum
 from theory.smt import unsat
 from theory.statistics import ratio_limits
 
-__all__ = ["CLAIM", "harmonic", "measure", "phase_blocks"]
+__all__ = ["CLAIM", "measure", "phase_blocks"]
 
 CAPACITIES = (2, 4, 8, 16, 32, 64)
 SWITCH_COSTS = ("0", "1/10", "1", "5")
@@ -73,11 +75,6 @@ SEEDS = 24
 ERROR = 1e-11
 STORED = artefact.FOLDER / "c1_ratios.csv"
 UTS = Variant(order="update_then_serve")
-
-
-def harmonic(k: int) -> Fraction:
-    """Return H_k."""
-    return sum((Fraction(1, i) for i in range(1, k + 1)), Fraction(0))
 
 
 def phase_blocks(k: int) -> Fraction:
@@ -153,6 +150,12 @@ def _ways(tau: int) -> Iterable[list[int]]:
     return ways
 
 
+def _schedule(n_steps: int, leave: list[tuple[int, int]], enter: list[tuple[int, int]]) -> Schedule:
+    """Return the schedule of the events (step, item)."""
+    left, entered = ([list(x) for x in zip(*events, strict=True)] or [[], []] for events in (leave, enter))
+    return Schedule.from_events(n_steps, *left, *entered)
+
+
 def _presence(n_steps: int, held: list[int]) -> Schedule:
     """Return the schedule that holds the given item (-1: none) after each step."""
     leave: list[tuple[int, int]] = []
@@ -165,9 +168,7 @@ def _presence(n_steps: int, held: list[int]) -> Schedule:
             if item >= 0:
                 enter.append((t, item))
         before = item
-    return Schedule.from_events(
-        n_steps, [t for t, _ in leave], [i for _, i in leave], [t for t, _ in enter], [i for _, i in enter]
-    )
+    return _schedule(n_steps, leave, enter)
 
 
 def coupon_collector(more: int = 0) -> None:
@@ -219,26 +220,22 @@ def _give_up(trace: Trace, k: int, starts: list[int]) -> Schedule:
     asked = trace.requests.tolist()
     opens = [asked[t] for t in starts]
     held: set[int] = set()
-    known: set[int] = set()
     phase = -1
     leave: list[tuple[int, int]] = []
     enter: list[tuple[int, int]] = []
     for t, q in enumerate(asked):
         if phase + 1 < len(starts) and starts[phase + 1] == t:
             phase += 1
-        # the last phase is not over: some item is not asked for any more
-        last = next((i for i in range(k + 1) if i not in asked[t:]), -1)
-        victim = opens[phase + 1] if phase + 1 < len(opens) else last
         if q not in held and (len(held) < k or (q == opens[phase] and t == starts[phase])):
             if len(held) == k:
+                # the last phase is not over: some item is not asked for any more
+                last = phase + 1 == len(opens)
+                victim = next(i for i in held if i not in asked[t:]) if last else opens[phase + 1]
                 held.remove(victim)
                 leave.append((t, victim))
             held.add(q)
             enter.append((t, q))
-        known.add(q)
-    return Schedule.from_events(
-        len(asked), [t for t, _ in leave], [i for _, i in leave], [t for t, _ in enter], [i for _, i in enter]
-    )
+    return _schedule(len(asked), leave, enter)
 
 
 def second_optimum(stay: int = 0) -> None:
@@ -284,8 +281,7 @@ def measure(
         best.append(float(far - near))
         for name in names:
             schedule = simulate(name, trace, k, lam, seed=seed, variant=variant)
-            whole = cost(schedule, trace, k, lam, variant).fraction
-            grown[name].append(float(whole - cost(schedule.prefix(begin), first, k, lam, variant).fraction))
+            grown[name].append(float(added_cost(schedule, trace, first, k, lam, variant)))
     rows = []
     for name in names:
         ratio, low, high = ratio_limits(grown[name], best, ERROR)
@@ -335,11 +331,6 @@ def every_policy(
 def every_policy_large() -> None:
     """The same for K = 32 and 64."""
     every_policy((32, 64))
-
-
-def every_capacity() -> None:
-    """The same for every K in 2..64, the whole registry."""
-    every_policy(range(2, 65))
 
 
 def update_then_serve(bound: Callable[[int], float] = _lower_bound) -> None:

@@ -69,10 +69,11 @@ from numpy.typing import NDArray
 
 from adversaries.families import make_trace
 from offline_opt import solve
-from softhit import Context, Schedule, Trace, Variant, cost, from_requests, make_policy, simulate
+from softhit import Schedule, Trace, Variant, cost, from_requests, make_policy, simulate
 from softhit.cost import miss_units_by_step
 from softhit.errors import NotCertified
-from softhit.simulate import POLICY_ROLE, child_rng
+from softhit.exact import harmonic
+from softhit.simulate import POLICY_ROLE, child_rng, context_of
 from theory import artefact
 from theory.claim import Check, Claim, Figure, Mutant, equal, hold
 from theory.measure import optimum, paid
@@ -99,11 +100,6 @@ __all__ = [
     "tight",
     "unfinished",
 ]
-
-
-def harmonic(k: int) -> Fraction:
-    """H_K, exactly."""
-    return sum((Fraction(1, j) for j in range(1, k + 1)), Fraction(0))
 
 
 def default_tau(lam: Fraction) -> int:
@@ -457,8 +453,7 @@ def law(spec: str = "block_marking", runs: int = 250) -> None:
     """The enumeration speaks of the compiled policy: means of 250 runs within 5 standard errors of E[M]."""
     for at in [i for i in instances() if i.tau == default_tau(i.lam)][:90:6]:
         exact, _ = expected(at)
-        seen = [float(cost(simulate(spec, at.trace, at.k, at.lam, seed=s), at.trace, at.k, at.lam))
-                for s in range(runs)]  # fmt: skip
+        seen = [float(paid(spec, at.trace, at.k, at.lam, seed=s)) for s in range(runs)]
         error = float(np.std(seen)) / math.sqrt(runs)
         mean = float(np.mean(seen))
         hold(abs(mean - float(exact)) <= 5 * error + 1e-9, f"{where(at)}: mean {mean}, E = {float(exact)}")
@@ -543,16 +538,7 @@ def by_step(schedule: Schedule, trace: Trace, k: int, lam: Fraction) -> NDArray[
 
 def leader(trace: Trace, k: int, lam: Fraction, seed: int) -> Schedule:
     """Return what block marking does on the coins of a guarded run: a child of the run's stream."""
-    context = Context(
-        capacity=k,
-        switch_cost=lam,
-        n_items=trace.n_items,
-        sizes=trace.sizes,
-        quality_scale=trace.quality_scale,
-        utility_scale=trace.quality_scale,
-        variant=Variant(),
-        rng=child_rng(seed, POLICY_ROLE).spawn(1)[0],
-    )
+    context = context_of(trace, k, lam, Variant(), child_rng(seed, POLICY_ROLE).spawn(1)[0])
     policy: Any = make_policy("block_marking")
     schedule: Schedule = policy.schedule(trace, context)
     return schedule

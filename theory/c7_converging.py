@@ -57,7 +57,9 @@ from typing import Any
 import numpy as np
 
 from adversaries.families import make_trace
-from softhit import Trace, cost, policy_names, simulate
+from softhit import Trace, policy_names, simulate
+from softhit.cost import added_cost
+from softhit.exact import harmonic
 from theory import artefact
 from theory.claim import Check, Claim, Figure, Mutant, equal, hold
 from theory.measure import optimum, paid
@@ -83,10 +85,6 @@ SETTINGS: dict[str, tuple[str, int, Fraction]] = {
 }
 
 
-def _harmonic(k: int) -> Fraction:
-    return sum((Fraction(1, i) for i in range(1, k + 1)), Fraction(0))
-
-
 def limit_of_learning(theta: int, lam: Fraction) -> Fraction:
     """Return the limit of gated_lru(theta) where K items serve a segment: (theta + lambda)/(1 + lambda)."""
     return (theta + lam) / (1 + lam)
@@ -95,7 +93,7 @@ def limit_of_learning(theta: int, lam: Fraction) -> Fraction:
 def least_uniform(k: int, length: int) -> Fraction:
     """Return (L/(K+1)) / (K + L/((K+1) H_K)), which no online policy beats on K+1 items at lambda = 0."""
     share = Fraction(length, k + 1)
-    return share / (k + share / _harmonic(k))
+    return share / (k + share / harmonic(k))
 
 
 def _trace(kind: str, k: int, length: int, segments: int, seed: int, w: int | None = None) -> Trace:
@@ -209,8 +207,7 @@ def measure(
             best.append(float(optimum(trace, k, lam) - optimum(first, k, lam)))
             for name in names:
                 schedule = simulate(name, trace, k, lam, seed=seed)
-                whole = cost(schedule, trace, k, lam).fraction
-                grown[name].append(float(whole - cost(schedule.prefix(begin), first, k, lam).fraction))
+                grown[name].append(float(added_cost(schedule, trace, first, k, lam)))
         for name in names:
             ratio, low, high = ratio_limits(grown[name], best, ERROR)
             rows.append(
@@ -323,7 +320,7 @@ CLAIM = Claim(
         high="high",
         by="policy",
         panel="setting",
-        references={"1": lambda _: 1.0, f"H_{CAPACITY}": lambda _: float(_harmonic(CAPACITY))},
+        references={"1": lambda _: 1.0, f"H_{CAPACITY}": lambda _: float(harmonic(CAPACITY))},
         x_label="segment length / K",
         y_label="ALG / OPT (last three quarters)",
         x_log=True,

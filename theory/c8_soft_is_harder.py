@@ -339,8 +339,7 @@ def growing(most_height: int = 5, share: Fraction = Fraction(1, 2), ways: int = 
 
 def paid_by(policy: Policy, trace: Trace, lam: Fraction, variant: Variant, seed: int) -> Fraction:
     """Return what a policy object pays with as many slots as items."""
-    schedule = simulate(policy, trace, trace.n_items, lam, seed=seed, variant=variant)
-    return cost(schedule, trace, trace.n_items, lam, variant).fraction
+    return paid(policy, trace, trace.n_items, lam, variant, seed)
 
 
 def charges(half: Fraction = Fraction(1, 2)) -> None:

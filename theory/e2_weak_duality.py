@@ -51,18 +51,19 @@ from typing import Any
 
 import numpy as np
 
-from offline_opt import dp, instances
+from offline_opt import instances
 from offline_opt.certificate import make_certificate
 from offline_opt.certificate.checker import Instance, evaluate
 from offline_opt.certificate.format import contents_of
 from offline_opt.flow.sweep import solve_sweep
 from offline_opt.result import Prices
 from offline_opt.soft.milp import relax
-from softhit import Trace, Variant, cost
+from softhit import Trace, Variant
 from softhit.errors import NotCertified
 from softhit.io.canonical import canonical_bytes
 from softhit.retrieval import utility_scale
 from theory.claim import Check, Claim, Mutant, equal, hold
+from theory.measure import enumerated_optimum
 
 __all__ = ["CLAIM", "bound", "checker", "refused", "rounded", "sound", "tight"]
 
@@ -151,15 +152,11 @@ def _cases(seed: int, count: int, coverage: bool) -> Iterator[tuple[str, Problem
     yield "drop_and_reload", problem, Prices(np.array([0, 4, 0]), np.zeros(3, np.int64), 1, Fraction(1, 4))
 
 
-def _optimum(problem: Problem) -> Fraction:
-    return cost(dp.best_schedule(*problem), *problem).fraction
-
-
 def sound(forget: str = "") -> None:
     """Whatever the prices, the bound written out step by step is at most the optimum of the DP."""
     near = 0
     for what, problem, prices in _cases(12, 480, coverage=False):
-        low, best = bound(problem, prices, forget), _optimum(problem)
+        low, best = bound(problem, prices, forget), enumerated_optimum(*problem)
         hold(low <= best, f"{what}: bound {low} above OPT = {best}")
         near += low > best / 2 > 0
     hold(near > 100, f"only {near} bounds above OPT / 2: nothing was tested")
@@ -178,7 +175,7 @@ def checker(raised: Fraction = Fraction(0)) -> None:
     """The checker's function returns that bound exactly, and never exceeds OPT, coverage included."""
     compared = 0
     for what, problem, prices in _cases(13, 240, coverage=True):
-        low, best = _evaluated(problem, prices)[0] + raised, _optimum(problem)
+        low, best = _evaluated(problem, prices)[0] + raised, enumerated_optimum(*problem)
         hold(low <= best, f"{what}: the checker's bound {low} above OPT = {best}")
         if problem[3].aggregator != "coverage":
             equal(low, bound(problem, prices), f"the checker's bound, {what}")
@@ -191,7 +188,7 @@ def rounded(step: int = 1) -> None:
     lifted = 0
     for what, problem, prices in _cases(14, 160, coverage=True):
         low, certified = _evaluated(problem, prices)
-        best = _optimum(problem)
+        best = enumerated_optimum(*problem)
         claimed = certified + (certified - low) * (step - 1)
         hold(claimed <= best, f"{what}: {low} rounded up to {claimed}, above OPT = {best}")
         lifted += certified > low
@@ -208,7 +205,8 @@ def tight(kind: str = "hard") -> None:
         prices = solve_sweep(*problem).prices if hard else relax(*problem).prices
         hold(prices is not None, f"instance {number}: no prices")
         assert prices is not None
-        equal(_evaluated(problem, prices)[0], _optimum(problem), f"bound, instance {number}, {variant.label}")
+        best = enumerated_optimum(*problem)
+        equal(_evaluated(problem, prices)[0], best, f"bound, instance {number}, {variant.label}")
 
 
 def refused(above: Any = Fraction(1, 7)) -> None:

@@ -38,7 +38,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from offline_opt import dp, instances, solve
+from offline_opt import instances, solve
 from offline_opt.certificate import certify, check_certificate
 from offline_opt.facade import METHODS, Problem
 from offline_opt.soft.bound import cost_grid
@@ -47,6 +47,7 @@ from softhit.cost import floor_units
 from softhit.errors import InvalidInput
 from softhit.retrieval import utility_scale
 from theory.claim import Check, Claim, Mutant, equal, hold
+from theory.measure import enumerated_optimum
 
 __all__ = ["CLAIM", "floor", "named", "policies", "random", "random_many"]
 
@@ -124,8 +125,7 @@ def named(raised: int = 0) -> None:
 
 
 def _optimum(problem: Problem) -> Fraction:
-    found = dp.best_schedule(problem.trace, problem.capacity, problem.switch_cost, problem.variant)
-    return problem.price(found).fraction
+    return enumerated_optimum(problem.trace, problem.capacity, problem.switch_cost, problem.variant)
 
 
 def random(raised: int = 0, seed: int = 17, each: int = 1) -> None:

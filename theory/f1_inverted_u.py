@@ -54,8 +54,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from softhit import Trace, cost, simulate
+from softhit import Trace
 from theory.claim import Check, Claim, Figure, Mutant, close, equal, hold
+from theory.measure import paid
 
 __all__ = ["CLAIM", "closed_form", "gaussian", "one_maximum", "peak", "peaks", "quality", "retrieval", "rise"]
 
@@ -179,8 +180,7 @@ def _measured(n: int, topics: int, w: float, seed: int, pools: int, queries: int
     out = np.empty(pools)
     for x in range(pools):
         trace = _pool(rng, n, topics, queries, -math.log(w))
-        missed = cost(simulate("fifo", trace, n, 0), trace, n, 0).fraction
-        out[x] = 1 - float(missed) / queries
+        out[x] = 1 - float(paid("fifo", trace, n, 0)) / queries
     return out
 
 

@@ -26,7 +26,8 @@ from scipy import stats
 
 from adversaries.families import make_trace
 from offline_opt import solve
-from softhit import Trace, cost, from_requests, simulate
+from softhit import Trace, from_requests, simulate
+from softhit.cost import added_cost
 from softhit.errors import NotCertified
 
 __all__ = ["BOUND", "Case", "Verdict", "draw", "growth", "judge", "limits", "slopes"]
@@ -136,8 +137,7 @@ def slopes(policy: str, case: Case, seeds: Iterable[int]) -> list[float]:
     out = []
     for seed in seeds:
         schedule = simulate(policy, trace, k, lam, seed=seed)
-        spent = cost(schedule, trace, k, lam).fraction
-        out.append(float(spent - cost(schedule.prefix(half), prefix, k, lam).fraction) / increment)
+        out.append(float(added_cost(schedule, trace, prefix, k, lam)) / increment)
     return out
 
 

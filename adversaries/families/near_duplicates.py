@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from adversaries.families.registry import Count, Forces, Rows, count, family, form, grid, real
 from softhit.simulate import TRACE_ROLE, child_rng
@@ -24,6 +23,9 @@ def expected_answers(held: int, topics: int, noise: float) -> float:
     >>> round(expected_answers(1, 500, 0.05), 6), expected_answers(3, 1, 0.5)
     (0.002, 0.5)
     """
+    # it takes as long to import as all families together
+    from scipy import stats
+
     m = np.arange(1, held + 1)
     return float(np.sum(stats.binom.pmf(m, held, 1 / topics) / (1 + (m - 1) * noise)))
 

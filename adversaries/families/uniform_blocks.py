@@ -9,6 +9,7 @@ import numpy as np
 from adversaries.families.registry import Count, Forces, Rows, count, family, form, near, reach
 from adversaries.families.ring import hard_rows, ring_rows, soft_units
 from softhit.errors import InvalidInput
+from softhit.exact import harmonic
 from softhit.simulate import TRACE_ROLE, child_rng
 from softhit.trace import DEFAULT_SCALE
 
@@ -73,8 +74,7 @@ def uniform_blocks(
         if gap == 0:
             raise InvalidInput(f"near must be below 1 for uniform_blocks (on the quality grid), got {near!r}")
         rows = ring_rows(asked, np.arange(items, dtype=np.int32), units)
-    harmonic = sum((Fraction(1, k) for k in range(1, capacity + 1)), Fraction(0)) if capacity <= 200 else None
-    bound = f"H_{capacity}" + ("" if harmonic is None else f" = {float(harmonic):.4f}")
+    bound = f"H_{capacity}" + (f" = {float(harmonic(capacity)):.4f}" if capacity <= 200 else "")
     if tau * gap >= switch_cost + gap:
         statement = f"tau = {tau}: the slope ratio of every online policy is at least {bound} in the limit"
     elif tau * gap >= switch_cost > 0:

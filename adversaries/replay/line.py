@@ -42,9 +42,8 @@ from softhit.check import as_array, check_int, check_real, fail
 from softhit.errors import InvalidInput, InvalidSchedule, PolicyError, ReplayError
 from softhit.exact import check_switch_cost
 from softhit.policies import Context, Decision, Observation, register_scheme
-from softhit.retrieval import utility_scale
 from softhit.schedule import Schedule
-from softhit.simulate import POLICY_ROLE, child_rng, simulate
+from softhit.simulate import POLICY_ROLE, child_rng, context_of, simulate
 from softhit.trace import Trace
 from softhit.variant import Variant
 
@@ -492,16 +491,7 @@ def run_line(
     limit = check_int("capacity", capacity, low=1)
     lam = check_switch_cost(switch_cost)
     policy.show(trace)
-    context = Context(
-        capacity=limit,
-        switch_cost=lam,
-        n_items=trace.n_items,
-        sizes=trace.sizes,
-        quality_scale=trace.quality_scale,
-        utility_scale=utility_scale(trace.quality_scale, chosen),
-        variant=chosen,
-        rng=child_rng(seed, POLICY_ROLE),
-    )
+    context = context_of(trace, limit, lam, chosen, child_rng(seed, POLICY_ROLE))
     policy.start(context)
     client = policy.client
     if client is not None and client.ahead > 0 and not client.vectors:

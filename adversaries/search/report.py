@@ -27,7 +27,7 @@ from adversaries.search.attack import Search
 from adversaries.search.lasso import Lasso
 from adversaries.search.objective import Objective
 from softhit.check import check_int
-from softhit.cost import cost
+from softhit.cost import added_cost
 from softhit.simulate import simulate
 from softhit.trace import Trace
 
@@ -141,8 +141,7 @@ def measure(
 def _added(objective: Objective, trace: Trace, half: int, seed: int) -> Fraction:
     k, lam, variant = objective.capacity, objective.switch_cost, objective.variant
     schedule = simulate(objective.policy, trace, k, lam, seed=seed, variant=variant)
-    whole = cost(schedule, trace, k, lam, variant).fraction
-    return whole - cost(schedule.prefix(half), trace.prefix(half), k, lam, variant).fraction
+    return added_cost(schedule, trace, trace.prefix(half), k, lam, variant)
 
 
 def _mean(
