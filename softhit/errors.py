@@ -4,15 +4,21 @@ from __future__ import annotations
 
 __all__ = [
     "BudgetExhausted",
+    "CacheFull",
+    "HierarchyError",
     "Infeasible",
     "InvalidInput",
     "InvalidSchedule",
     "MissingExtra",
     "NotCertified",
+    "PathInUse",
     "PolicyError",
     "ReplayError",
+    "SegmentTooLarge",
     "SofthitError",
+    "Unavailable",
     "UnknownName",
+    "VersionConflict",
 ]
 
 
@@ -92,3 +98,45 @@ class NotCertified(SofthitError):
 
 class BudgetExhausted(SofthitError):
     """A time or evaluation budget ended before there was any answer; raise the budget."""
+
+
+class HierarchyError(SofthitError):
+    """Something in the memory hierarchy could not be done; nothing that was dirty is lost by it."""
+
+
+class Unavailable(HierarchyError):
+    """A store could not be reached or failed; what was to be written stays dirty, so try again later."""
+
+
+class CacheFull(HierarchyError):
+    """L2 is full of content that L3 has not taken yet: bring L3 back, or raise the capacity."""
+
+
+class PathInUse(HierarchyError):
+    """Another process has this local path open: close it there, use another path, or run a server."""
+
+
+class SegmentTooLarge(HierarchyError):
+    """A segment alone has more tokens than the budget of L1; it stays in L2. Split it or raise the budget."""
+
+    def __init__(self, segment: str, tokens: int, budget: int) -> None:
+        super().__init__(f"segment {segment!r} has {tokens} tokens, more than the whole budget of {budget}")
+        self.segment = segment
+        self.tokens = tokens
+        self.budget = budget
+
+    def __reduce__(self) -> tuple[type[SegmentTooLarge], tuple[str, int, int]]:
+        return SegmentTooLarge, (self.segment, self.tokens, self.budget)
+
+
+class VersionConflict(HierarchyError):
+    """Somebody else wrote a record first: read it again and write on top of what is there."""
+
+    def __init__(self, key: str, expected: int, found: int) -> None:
+        super().__init__(f"record {key!r} has version {found}, not {expected}")
+        self.key = key
+        self.expected = expected
+        self.found = found
+
+    def __reduce__(self) -> tuple[type[VersionConflict], tuple[str, int, int]]:
+        return VersionConflict, (self.key, self.expected, self.found)

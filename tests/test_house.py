@@ -22,7 +22,14 @@ OUTSIDE = ("benchmarks", "conftest", "examples", "proofs", "tests")
 MODULES_OF_AN_EXTRA = {"adversaries/strategies.py", "theory/conftest.py"}
 
 # Libraries whose import name is not their project's.
-IMPORTED_AS = {"faiss-cpu": "faiss", "langchain-core": "langchain_core", "z3-solver": "z3"}
+IMPORTED_AS = {
+    "faiss-cpu": "faiss",
+    "langchain-core": "langchain_core",
+    "langgraph-checkpoint-sqlite": "langgraph",
+    "qdrant-client": "qdrant_client",
+    "qdrant-edge-py": "qdrant_edge",
+    "z3-solver": "z3",
+}
 
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 

@@ -1,0 +1,1 @@
+"""LangGraph: an allocator at every node boundary of an existing graph."""

@@ -1,0 +1,5 @@
+"""Vector stores behind one protocol: Qdrant by its client, and its engine in this process."""
+
+from softhit.hierarchy.vectors.protocol import Row, Vectors
+
+__all__ = ["Row", "Vectors"]
