@@ -1,0 +1,1 @@
+"""The memory hierarchy at work: a demo agent, what it reads, and its runs told and explained."""
