@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -142,16 +143,17 @@ class TestWhatATextMayHold:
         assert time.process_time() - start < 20
 
 
-class TestMerging:
-    RANKS = {b"ab": 0, b"bc": 1, b"cd": 2, b"abcd": 3, b"aa": 4, b"aaaa": 5, b"ba": 6}
+RANKS = {b"ab": 0, b"bc": 1, b"cd": 2, b"abcd": 3, b"aa": 4, b"aaaa": 5, b"ba": 6}
 
+
+class TestMerging:
     @staticmethod
     def naive(piece: bytes, ranks: dict[bytes, int]) -> int:
         parts = [piece[i : i + 1] for i in range(len(piece))]
         if piece in ranks:
             return 1
         while True:
-            pairs = [(ranks[a + b], i) for i, (a, b) in enumerate(zip(parts, parts[1:])) if a + b in ranks]
+            pairs = [(ranks[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ranks]
             if not pairs:
                 return len(parts)
             i = min(pairs)[1]
@@ -159,7 +161,7 @@ class TestMerging:
 
     @given(st.text("abcd", max_size=30))
     def test_agrees_with_the_definition(self, text: str) -> None:
-        assert merged(text.encode(), self.RANKS) == self.naive(text.encode(), self.RANKS)
+        assert merged(text.encode(), RANKS) == self.naive(text.encode(), RANKS)
 
 
 class TestWhichCounter:
