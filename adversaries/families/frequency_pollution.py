@@ -14,7 +14,7 @@ __all__ = ["frequency_pollution"]
 
 
 @family(
-    "G7: LFU never lets go of what was popular once; with K >= 2 its cost grows with T, the optimum does not",
+    "G7: LFU and priority_lru never let go of what was popular once; K >= 2: only their cost grows with T",
     seedless=True,
     popular=count("items asked for in the past"),
     repeats=count("how often each of them is asked for", low=0),
@@ -40,7 +40,7 @@ def frequency_pollution(
 
     Each step's item also arrives.
 
-    Guarantee (claim G7, for LFU; serve_then_update, stream, free fill, best)
+    Guarantee (claim G7; serve_then_update, stream, free fill, best)
     -------------------------------------------------------------------------
     Hard, popular <= K, repeats >= 2. LFU (counts live in the cache) leaves the fresh items
     g = max(1, K - popular) slots: none reaches the count of a popular one, since with fresh > g each is
@@ -48,13 +48,14 @@ def frequency_pollution(
     the steps after the past, while forgetting the past costs at most
     ``popular + fresh + lambda*max(0, popular+fresh-K)`` for fresh <= K. With popular = K >= 2 and fresh = 2
     the ratio grows with n without bound, whatever additive constant is granted. FIFO and LRU forget, and pay
-    that second sum. All three costs are exact for all parameters; K = 1 has nothing to pin.
+    that second sum. All these costs are exact for all parameters; K = 1 has nothing to pin.
 
-    Two repeats are enough here. A policy that remembers the counts of what it evicted lets a fresh item stay
-    once it was asked for about ``repeats`` times: it pays in proportion to fresh * repeats, so let repeats
-    grow with T, as the default does. A keep value of ``a*count + b*recency`` with recency <= 1, the form of
-    the context-cache post's score, and counts in the cache is stuck as soon as a*(repeats-1) > b. No policy
-    of the registry is either; tests play both by hand.
+    Two repeats are enough here. ``priority_lru``, the context-cache post's score, is stuck in the same way
+    and pays the same, whatever its weights: a fresh item leaves without ever being touched. Where a load
+    counts as a touch (``load_is_access``), recency speaks for the newcomer: with w_a*(repeats-1)*g >= w_r, g
+    as above, it pays the same again. A policy that remembers the counts of what it evicted lets a fresh item
+    stay once it was asked for about ``repeats`` times: it pays in proportion to fresh * repeats, so let
+    repeats grow with T, as the default does. No policy of the registry does that; a test plays it by hand.
 
     Soft: popular and fresh items lie on two rings, as in :func:`cycling`. FIFO pays 1 - near for a miss whose
     neighbour it holds: all but the first of each part. So does LFU where one slot is left (popular = K or
@@ -76,8 +77,9 @@ def frequency_pollution(
     >>> trace = frequency_pollution(capacity=2, steps=100, repeats=2)
     >>> trace.requests[:9].tolist()
     [0, 1, 0, 1, 2, 3, 2, 3, 2]
-    >>> [int(cost(simulate(name, trace, 2, 1), trace, 2, 1).fraction) for name in ("lfu", "lru")]
-    [194, 6]
+    >>> def paid(name): return int(cost(simulate(name, trace, 2, 1), trace, 2, 1).fraction)
+    >>> paid("lfu"), paid("priority_lru"), paid("lru")
+    (194, 194, 6)
     """
     past = min(steps, popular * repeats)
     later = steps - past
@@ -109,7 +111,7 @@ def frequency_pollution(
     stuck = price(once, min(later, fresh) if fresh <= room else later)
     exact = {"fifo": forgetting}
     if form == "hard":
-        exact |= {"lru": forgetting, "lfu": stuck}
+        exact |= {"lru": forgetting, "lfu": stuck, "priority_lru": stuck}
     elif repeats >= 3 and 0 < room == 1 and popular <= capacity and fresh >= 2 and gap > 0:
         exact["lfu"] = stuck
     what = f"lfu pays {exact['lfu']}" if "lfu" in exact else "lfu is not covered"

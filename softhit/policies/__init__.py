@@ -12,6 +12,7 @@ from softhit.policies import lru as lru
 from softhit.policies import lru_k as lru_k
 from softhit.policies import marking as marking
 from softhit.policies import never as never
+from softhit.policies import priority_lru as priority_lru
 from softhit.policies import random as random
 from softhit.policies import s3fifo as s3fifo
 from softhit.policies import sieve as sieve

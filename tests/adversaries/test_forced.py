@@ -148,14 +148,42 @@ def test_an_lfu_that_remembers_counts_is_stuck_for_as_long_as_the_past_was_popul
     assert by_hand(trace, capacity, lambda count, age: count, remember=False) == capacity + 400
 
 
-def test_a_weighted_sum_of_count_and_recency_is_stuck_too_once_the_past_outweighs_recency():
-    def keep(count, age):
-        return 0.6 * count + 0.4 / age
+@pytest.mark.parametrize("popular", [2, 4, 5])
+@pytest.mark.parametrize("weights", ["w_a=0.6,w_r=0.4", "w_a=0,w_r=1", "w_a=1,w_r=0", "w_a=1,w_r=1000"])
+def test_priority_weighted_lru_is_stuck_after_two_repeats_whatever_its_weights(weights, popular):
+    capacity, fresh = 5, 4
+    for repeats in (0, 1, 2, 9):
+        trace = frequency_pollution(
+            capacity, popular * repeats + 200, popular=popular, repeats=repeats, fresh=fresh
+        )
+        late = paid(f"priority_lru({weights})", trace, capacity, 0) - (popular if repeats else 0)
+        assert late == (200 if repeats >= 2 else fresh)
 
-    capacity = 4
-    for repeats, misses in ((1, capacity + 2), (2, capacity + 200), (9, capacity + 200)):
-        trace = frequency_pollution(capacity, capacity * repeats + 200, repeats=repeats)
-        assert by_hand(trace, capacity, keep, remember=False) == misses
+
+@pytest.mark.parametrize(("popular", "fresh"), [(2, 4), (4, 2), (4, 4), (5, 2), (5, 4)])
+@pytest.mark.parametrize("weights", [(Fraction(3, 5), Fraction(2, 5)), (1, 3), (1, 8), (1, 30), (2, 0)])
+def test_where_a_load_is_an_access_the_past_has_to_outweigh_recency(weights, popular, fresh):
+    capacity, (w_a, w_r) = 5, weights
+    room = max(1, capacity - popular)
+    spec = f"priority_lru(w_a={w_a}, w_r={w_r}, load_is_access=true)"
+
+    def keep(count, age):
+        return w_a * count + Fraction(w_r) / age
+
+    stuck = []
+    for repeats in range(1, 34):
+        trace = frequency_pollution(
+            capacity, popular * repeats + 200, popular=popular, repeats=repeats, fresh=fresh
+        )
+        misses = paid(spec, trace, capacity, 0)
+        assert misses == by_hand(trace, capacity, keep, remember=False)
+        if repeats >= 2 and w_a * (repeats - 1) * room >= w_r:
+            assert misses == popular + 200
+            stuck.append(repeats)
+        elif fresh == 2:
+            # recency speaks for the newcomer until an old item goes
+            assert misses < popular + 200
+    assert stuck
 
 
 # ---- near-duplicates ------------------------------------------------------------------------------------

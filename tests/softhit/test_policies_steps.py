@@ -44,6 +44,7 @@ SPECS = [
     "tinylfu(window=0.5,protected=0.3)",
     "belady(bypass=false)",
     "block_marking(tau=2)",
+    "priority_lru(w_a=1/3,w_r=5,load_is_access=true)",
     "solar_guarded(a=1)",
 ]
 
@@ -279,7 +280,7 @@ def test_admission_on_miss_and_on_arrival_agree_where_the_arrival_is_the_request
 
 def test_names_of_the_baselines_are_registered() -> None:
     wanted = """fifo lru lfu arc 2q lru_k lirs tinylfu clock sieve s3fifo random gated_lru marking never
-        belady static_opt static_greedy"""
+        priority_lru belady static_opt static_greedy"""
     assert set(wanted.split()) <= set(policy_names())
     assert {"belady", "static_opt", "static_greedy"} <= set(policy_names(clairvoyant=True))
     for name in wanted.split():
