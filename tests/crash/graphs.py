@@ -1,0 +1,1 @@
+GRAPHS: tuple = ()
