@@ -1,0 +1,178 @@
+"""The log of a run told: turns, reasons, and one segment through all levels."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from softhit_lab.cli import app
+from softhit_lab.hierarchy.story import Tally, in_short, reason, tally, turns_of
+
+INFINITY = float("inf")
+
+
+def event(turn: int, kind: str, segment: str = "", tokens: int = 0, **facts: Any) -> dict[str, Any]:
+    about = {"segment": segment, "tokens": tokens} if segment else {}
+    return {"run": "r", "turn": turn, "n": 0, "kind": kind, **about, **facts}
+
+
+# what a boundary writes, by hand: two turns, a batch in the second that evicts a dirty note
+RUN = [
+    event(1, "turn", nodes=["plan"], ending=False, used=300, budget=500, segments=2, staged=1),
+    event(1, "miss", "with/5", 200, node="plan", why="not in L1", score=0.5),
+    event(1, "miss", "big/1", 900, node="plan", why="not in L1", score=0.4),
+    event(1, "skip", "big/1", 900, node="plan", why="too large for L1"),
+    event(1, "load", "with/5", 200, node="plan", why="hint, score 0.500"),
+    event(1, "load", "note/x", 100, node="plan", why="derived"),
+    event(1, "stage", "try/1", 50, node="gather", score=0.31, p=0.5),
+    event(2, "turn", nodes=["gather", "gather"], ending=False, used=250, budget=500, segments=2, staged=0),
+    event(2, "hit", "with/5", 200, node="gather"),
+    event(2, "hit", "with/5", 200, node="gather"),
+    event(2, "batch", before=300, coming=50, mark=300, after=200, reached=True),
+    event(2, "write_back", "note/x", 100, version=1),
+    event(2, "evict", "note/x", 100, score=INFINITY, why="priority_lru", accesses=0),
+    event(2, "flush", "try/1", 50, node="gather", why="staged for gather"),
+    event(2, "store", "note/x", version=1),
+    event(3, "turn", nodes=[], ending=True, used=250, budget=500, segments=2, staged=0),
+]
+
+
+def put(folder: Path, name: str = "first", events: list[dict[str, Any]] | None = None) -> Path:
+    path = folder / "runs" / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(e) + "\n" for e in (RUN if events is None else events)))
+    return path
+
+
+def call(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["hierarchy", *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+class TestInShort:
+    def test_a_turn_says_who_ran_who_starts_and_how_full_the_context_is(self) -> None:
+        first, second, last = turns_of(RUN)
+        assert first.title == "start → plan"
+        assert first.fullness == "L1 300/500 tokens in 2 segments, 1 staged"
+        assert second.title == "plan → gather ×2"
+        assert last.title == "gather ×2 → end"
+
+    def test_a_line_a_kind_with_scores_and_sums(self) -> None:
+        first, second, _ = turns_of(RUN)
+        assert in_short(first) == [
+            ("skip", "big/1: too large for L1; for plan"),
+            ("load", "200 tokens: with/5 (0.50)"),
+            ("stage", "for gather, p = 0.50: try/1"),
+        ]
+        assert in_short(second) == [
+            ("hit", "400 tokens: with/5"),
+            ("batch", "300 tokens in L1 and 50 coming: down to 300 in all; 100 left"),
+            ("write back", "to L2: note/x (version 1)"),
+            ("evict", "100 tokens: note/x (∞)"),
+            ("flush", "50 tokens: try/1"),
+            ("store", "to L3: note/x (version 1)"),
+        ]
+
+    def test_a_failed_write_to_l3_says_so(self) -> None:
+        lines = in_short(turns_of([event(1, "store", "a", error="L3 is down")])[0])
+        assert lines == [("store", "to L3 failed: a: L3 is down")]
+
+    def test_a_batch_that_pins_hinder_says_so(self) -> None:
+        assert reason(event(1, "batch", before=9, coming=0, mark=5, after=8, reached=False)).endswith(
+            "1 left, the rest is pinned or in use"
+        )
+
+
+class TestSums:
+    def test_every_kind_is_counted_once(self) -> None:
+        assert tally(RUN) == Tally(
+            turns=3,
+            loaded_tokens=350,
+            hits=2,
+            hit_tokens=400,
+            misses=2,
+            staged=1,
+            flushed=1,
+            batches=1,
+            evicted=1,
+            evicted_tokens=100,
+            dirty_evicted=1,
+            refused=1,
+            written_back=1,
+            stored=1,
+        )
+
+    def test_a_batch_that_could_evict_nothing_is_none(self) -> None:
+        assert tally([event(1, "batch", before=9, coming=0, mark=5, after=9, reached=False)]).batches == 0
+
+
+class TestTheVerb:
+    def test_tells_a_run_turn_by_turn_with_reasons(self, tmp_path: Path) -> None:
+        printed = call("explain", str(put(tmp_path)))
+        assert printed.count("turn ") >= 3
+        assert "priority_lru: score ∞, never used" in printed
+        assert "whose turn comes with probability 0.50" in printed
+        assert "a segment leaves L1" in printed  # what the kinds mean
+
+    def test_tells_one_turn(self, tmp_path: Path) -> None:
+        put(tmp_path)
+        printed = call("explain", str(tmp_path), "--turn", "2")
+        assert "plan → gather" in printed
+        assert "start → plan" not in printed
+
+    def test_follows_a_segment_through_the_levels_and_through_runs(self, tmp_path: Path) -> None:
+        put(tmp_path, "first")
+        put(tmp_path, "second", [event(1, "load", "note/x", 100, node="plan", why="hint, score 0.800")])
+        printed = call("explain", str(tmp_path), "--segment", "note/x")
+        places = [place for place in ("L1 ⇒ L2", "L2 ⇒ L3", "L2 → L1") if place in printed]
+        assert places == ["L1 ⇒ L2", "L2 ⇒ L3", "L2 → L1"]
+        assert "first 2" in printed
+        assert "second 1" in printed
+        assert "with/5" not in printed
+
+    @pytest.mark.parametrize("width", ["80", "120"])
+    def test_no_line_is_longer_than_the_terminal(
+        self, width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", width)
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        long = event(1, "load", "note/" + "very-long-name-" * 9, 100, node="plan", why="hint, score 0.800")
+        result = CliRunner().invoke(app, ["hierarchy", "explain", str(put(tmp_path, events=[long, *RUN]))])
+        assert result.exit_code == 0
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+        assert max(map(len, plain.splitlines())) <= int(width)
+
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (("absent.jsonl",), "'absent.jsonl' is neither the log of a run (.jsonl) nor a folder with runs"),
+            ((".",), "'.' holds no log of a run: runs/*.jsonl"),
+            (("d",), "'d' holds several runs, choose one with --run: first, second"),
+            (("d", "--run", "secnd"), "unknown run 'secnd'; did you mean 'second'? Known: first, second"),
+            (
+                ("d", "--run", "first", "--turn", "9"),
+                "turn must be one of the run's, 1 to 3, got 9",
+            ),
+            (
+                ("d", "--segment", "note/y"),
+                "no event of the run is about segment 'note/y'; did you mean 'note/x'?",
+            ),
+            (
+                ("d/runs/first.jsonl", "--run", "x"),
+                "run is for folders; 'd/runs/first.jsonl' is the log of one run",
+            ),
+            (("d/bad.jsonl",), "log 'd/bad.jsonl', line 1: not an event of a run"),
+        ],
+    )
+    def test_what_is_not_there_is_one_line(
+        self, words: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(tmp_path / "d", "first")
+        put(tmp_path / "d", "second")
+        (tmp_path / "d" / "bad.jsonl").write_text("[1]\n")
+        monkeypatch.chdir(tmp_path)
+        assert call("explain", *words, code=2) == f"error: {says}\n"
