@@ -45,11 +45,8 @@ class SegmentJson(TypedDict):
     group: str | None
 
 
-# "for" is a keyword, hence not in the form of a class
-StagedJson = TypedDict(
-    "StagedJson",
-    {**SegmentJson.__annotations__, "for": list[str], "p": float},  # type: ignore[misc]
-)
+StagedJson = dict[str, Any]
+"""The keys of :class:`SegmentJson`, and ``for`` (names of nodes) and ``p`` (the highest probability)."""
 
 
 class AnswerJson(TypedDict):
@@ -86,6 +83,8 @@ class ContextJson(TypedDict):
         Ids of the conversation's messages that a boundary has seen, in order.
     answers : dict
         What L2 last answered to a hint, so that a satisfied hint costs no search.
+    counted : dict
+        How many accesses of a segment L2 has been told of while it stays in L1.
     seen_fields : dict
         Digest of each watched state field; "" = not known when a segment that depends on it was loaded.
     loaded, evicted : int
@@ -104,6 +103,7 @@ class ContextJson(TypedDict):
     path: list[str]
     messages: list[str]
     answers: dict[str, AnswerJson]
+    counted: dict[str, int]
     seen_fields: dict[str, str]
     loaded: int
     evicted: int
@@ -127,6 +127,7 @@ def empty_context(budget: int) -> ContextJson:
         "path": [],
         "messages": [],
         "answers": {},
+        "counted": {},
         "seen_fields": {},
         "loaded": 0,
         "evicted": 0,
