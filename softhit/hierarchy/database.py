@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from softhit.check import check_real, fail
 from softhit.errors import InvalidInput, Unavailable
 
-__all__ = ["Database", "decode", "encode"]
+__all__ = ["Database", "check_path", "decode", "encode"]
 
 
 def encode(text: str) -> bytes:
@@ -28,6 +27,13 @@ def encode(text: str) -> bytes:
 def decode(data: bytes) -> str:
     """Return the text of :func:`encode`."""
     return data.decode("utf-8", "surrogatepass")
+
+
+def check_path(path: object) -> str:
+    """Return a path as a string."""
+    if isinstance(path, str | Path) and str(path) and "\0" not in str(path):
+        return str(path)
+    fail("path", path, "a path that is not empty")
 
 
 class Database:
@@ -61,9 +67,7 @@ class Database:
     """
 
     def __init__(self, path: Path | str, schema: str, name: str, timeout: float = 5.0) -> None:
-        self.path = os.fspath(path) if isinstance(path, Path) else path
-        if type(self.path) is not str or not self.path:
-            fail("path", path, 'a path or ":memory:"')
+        self.path = check_path(path)
         self.name = f"{name} {self.path}"
         self._timeout = check_real("timeout", timeout, low=0)
         self._closed = False
