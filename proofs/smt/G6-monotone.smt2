@@ -1,0 +1,11 @@
+; more accesses and a greater recency: no smaller keep
+(set-logic QF_NRA)
+(declare-const wa Real)
+(declare-const wr Real)
+(declare-const a1 Real)
+(declare-const a2 Real)
+(declare-const r1 Real)
+(declare-const r2 Real)
+(assert (and (>= wa 0.0) (>= wr 0.0) (>= a1 a2) (>= r1 r2)))
+(assert (< (+ (* wa a1) (* wr r1)) (+ (* wa a2) (* wr r2))))
+(check-sat)

@@ -1,0 +1,13 @@
+; w_r <= w_a: one access more outranks any recency; r1 > 0 as the first one was accessed
+(set-logic QF_NRA)
+(declare-const wa Real)
+(declare-const wr Real)
+(declare-const a1 Real)
+(declare-const a2 Real)
+(declare-const r1 Real)
+(declare-const r2 Real)
+(assert (and (> wa 0.0) (>= wr 0.0) (<= wr wa)))
+(assert (>= a1 (+ a2 1.0)))
+(assert (and (> r1 0.0) (<= r1 1.0) (>= r2 0.0) (<= r2 1.0)))
+(assert (<= (+ (* wa a1) (* wr r1)) (+ (* wa a2) (* wr r2))))
+(check-sat)
