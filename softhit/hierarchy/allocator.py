@@ -10,14 +10,16 @@ from typing import Any, cast
 from softhit.check import check_int, check_real, fail
 from softhit.errors import InvalidInput
 from softhit.exact import as_fraction
-from softhit.hierarchy.boundary import L2, Boundary, Rules, TextStore
+from softhit.hierarchy.boundary import cross
 from softhit.hierarchy.guide import make_guide
+from softhit.hierarchy.levels import L2, TextStore
 from softhit.hierarchy.log import DecisionLog
 from softhit.hierarchy.nodes import Ahead, Start, running
 from softhit.hierarchy.reports import pending
 from softhit.hierarchy.state import empty_context, read_context
 from softhit.hierarchy.tokens import TokenCounter, make_counter
 from softhit.hierarchy.view import View
+from softhit.hierarchy.work import Rules, Work
 
 __all__ = ["Ahead", "ContextAllocator", "Start"]
 
@@ -159,19 +161,9 @@ class ContextAllocator:
             What is pinned has more tokens than the budget (``SegmentTooLarge``: one segment alone). The state
             is as it was.
         """
-        work = Boundary(
-            self.rules,
-            self.cache,
-            self.texts,
-            read_context(context, self.budget),
-            reports or {},
-            starting,
-            ahead,
-            fields or {},
-            ending,
-        )
+        work = Work(self.rules, self.cache, self.texts, read_context(context, self.budget))
         try:
-            after, left = work.run()
+            after, left = cross(work, reports or {}, starting, ahead, fields, ending)
         finally:
             self.log.write(work.events)
         return cast(dict[str, Any], after), left

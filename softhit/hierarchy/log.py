@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -82,7 +83,8 @@ class DecisionLog:
         for n, event in enumerate(events):
             if event.get("kind") not in EVENTS:
                 fail("kind of an event", event.get("kind"), f"one of {', '.join(EVENTS)}")
-            rows.append({"run": self.run, "turn": self.turn, "n": n, **event})
+            facts = {k: _finite(v) for k, v in event.items()}
+            rows.append({"run": self.run, "turn": self.turn, "n": n, **facts})
         if not rows:
             return
         with self._lock:
@@ -111,6 +113,11 @@ class DecisionLog:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: it is written as text, as the score of a segment nobody used."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -12,9 +12,10 @@ from urllib.parse import quote, unquote
 
 from softhit.check import check_choice, check_int, fail, unknown
 from softhit.errors import SegmentTooLarge, Unavailable
-from softhit.hierarchy.boundary import L2, Found, Rules, TextStore
+from softhit.hierarchy.levels import L2, Found, TextStore
 from softhit.hierarchy.reports import merge_reports, pending, reports_value
 from softhit.hierarchy.segment import SOURCES, Segment, Source, digest_of
+from softhit.hierarchy.work import Rules
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
