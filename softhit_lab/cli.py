@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 import softhit
 from softhit.errors import InvalidSchedule, NotCertified, PolicyError, SofthitError
 from softhit_lab import ranges
+from softhit_lab.hierarchy import commands
 from softhit_lab.options import Common, takes_common
 
 __all__ = ["app", "main"]
@@ -488,6 +489,9 @@ def figures(
         from softhit_lab.verbs import draw_results
 
         draw_results(results, common.output)
+
+
+app.add_typer(commands.app, name="hierarchy")
 
 
 def main() -> None:

@@ -125,8 +125,3 @@ def _explain_segment(told: Sequence[tuple[str, Sequence[Turn]]], segment: str, t
     screen = console()
     screen.print(f"[bold]{escape(segment)}[/bold]")
     screen.print(grid([("run, turn", "event", "where", "why"), *rows]))
-
-
-def write_run_as_trace(run: Path, name: str | None, output: Path) -> None:
-    """Write a run as a trace file."""
-    raise NotImplementedError

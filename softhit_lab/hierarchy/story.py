@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -99,7 +98,7 @@ def turns_of(events: Iterable[Event], after: tuple[str, ...] = ()) -> list[Turn]
 def move(event: Event) -> str:
     """Return where an event moves its segment.
 
-    >>> move({"kind": "load", "why": "derived"}), move({"kind": "load", "why": "hint, score 0.5"})
+    >>> move({"kind": "load", "why": "derived"}), move({"kind": "load", "why": "hint", "score": 0.5})
     ('a node → L1', 'L2 → L1')
     """
     if event["kind"] == "load" and event.get("why") in OWN:
@@ -107,10 +106,11 @@ def move(event: Event) -> str:
     return MOVES.get(event["kind"], "")
 
 
-def _score(value: float | None) -> str:
+def _score(value: float | str | None) -> str:
+    """An infinite score lies in the log as a text."""
     if value is None:
         return ""
-    return "∞" if value == float("inf") else f"{value:.3f}"
+    return "∞" if float(value) == float("inf") else f"{float(value):.3f}"
 
 
 def _times(n: int) -> str:
@@ -154,8 +154,10 @@ def reason(event: Event) -> str:
             f"for {event.get('node', '')}, whose turn comes with probability {event.get('p', 1):.2f}; "
             f"cosine {event.get('score', 0):.3f}"
         )
-    why = re.sub(r"^hint, score", "what its hint asks for, cosine", str(event.get("why", "")))
-    parts = [why] if why else []
+    why = str(event.get("why", ""))
+    parts = ["what its hint asks for" if kind == "load" and why == "hint" else why] if why else []
+    if "score" in event:
+        parts.append(f"cosine {event['score']:.3f}")
     if kind == "write_back":
         parts.append(f"dirty, L2 has it as version {event.get('version', '?')}")
     if kind == "derive":
@@ -185,8 +187,7 @@ def _sum(events: Iterable[Event]) -> str:
 
 
 def _cosine(event: Event) -> str:
-    found = re.search(r"score ([\d.]+)", str(event.get("why", "")))
-    return f"{float(found[1]):.2f}" if found else str(event.get("why", ""))
+    return f"{event['score']:.2f}" if "score" in event else str(event.get("why", ""))
 
 
 def _loads(events: Sequence[Event]) -> list[str]:
@@ -250,7 +251,7 @@ _SHORT: dict[str, Callable[[Sequence[Event]], list[str]]] = {
 def in_short(turn: Turn) -> list[tuple[str, str]]:
     """Return a turn as few lines: what happened, and to which segments; scores and cosines in parentheses.
 
-    >>> load = {"turn": 1, "kind": "load", "segment": "a", "tokens": 7, "why": "hint, score 0.512"}
+    >>> load = {"turn": 1, "kind": "load", "segment": "a", "tokens": 7, "score": 0.512}
     >>> in_short(turns_of([{"turn": 1, "kind": "turn", "nodes": ["n"]}, load])[0])
     [('load', '7 tokens: a (0.51)')]
     """

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from softhit_lab.cli import app
 from softhit_lab.hierarchy.story import Tally, in_short, reason, tally, turns_of
 
-INFINITY = float("inf")
+INFINITY = "inf"  # as JSON has no number for it
 
 
 def event(turn: int, kind: str, segment: str = "", tokens: int = 0, **facts: Any) -> dict[str, Any]:
@@ -25,7 +25,7 @@ RUN = [
     event(1, "miss", "with/5", 200, node="plan", why="not in L1", score=0.5),
     event(1, "miss", "big/1", 900, node="plan", why="not in L1", score=0.4),
     event(1, "skip", "big/1", 900, node="plan", why="too large for L1"),
-    event(1, "load", "with/5", 200, node="plan", why="hint, score 0.500"),
+    event(1, "load", "with/5", 200, node="plan", why="hint", score=0.5),
     event(1, "load", "note/x", 100, node="plan", why="derived"),
     event(1, "stage", "try/1", 50, node="gather", score=0.31, p=0.5),
     event(2, "turn", nodes=["gather", "gather"], ending=False, used=250, budget=500, segments=2, staged=0),
@@ -126,7 +126,7 @@ class TestTheVerb:
 
     def test_follows_a_segment_through_the_levels_and_through_runs(self, tmp_path: Path) -> None:
         put(tmp_path, "first")
-        put(tmp_path, "second", [event(1, "load", "note/x", 100, node="plan", why="hint, score 0.800")])
+        put(tmp_path, "second", [event(1, "load", "note/x", 100, node="plan", why="hint", score=0.8)])
         printed = call("explain", str(tmp_path), "--segment", "note/x")
         places = [place for place in ("L1 ⇒ L2", "L2 ⇒ L3", "L2 → L1") if place in printed]
         assert places == ["L1 ⇒ L2", "L2 ⇒ L3", "L2 → L1"]
@@ -140,7 +140,7 @@ class TestTheVerb:
     ) -> None:
         monkeypatch.setenv("COLUMNS", width)
         monkeypatch.setenv("FORCE_COLOR", "1")
-        long = event(1, "load", "note/" + "very-long-name-" * 9, 100, node="plan", why="hint, score 0.800")
+        long = event(1, "load", "note/" + "very-long-name-" * 9, 100, node="plan", why="hint", score=0.8)
         result = CliRunner().invoke(app, ["hierarchy", "explain", str(put(tmp_path, events=[long, *RUN]))])
         assert result.exit_code == 0
         plain = re.sub(r"\x1b\[[0-9;]*m", "", result.output)
