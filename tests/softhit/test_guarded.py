@@ -23,7 +23,7 @@ from softhit import (
     make_policy,
     simulate,
 )
-from softhit.policies.solar.guarded import FOLLOW, GAP, GUARD, MODE, OFF, WATCH
+from softhit.policies.solar.guarded import FOLLOW, GAP, GUARD, MARKS, MODE, OFF, WATCH
 from softhit.policies.solar.memory import ITEM
 from softhit.simulate import POLICY_ROLE, child_rng
 
@@ -393,7 +393,7 @@ def test_an_opponent_who_sees_both_caches_cannot_break_the_guarantee(lam: str, a
             leader.play(item)
             state = policy._state
             modes.append(int(state[GUARD][MODE]))
-            assert set(np.flatnonzero(state[10] >= 0).tolist()) == set(leader.order)
+            assert set(np.flatnonzero(state[MARKS + 1] >= 0).tolist()) == set(leader.order)
             assert set(state[4][: len(session.held), ITEM].tolist()) == set(session.held)
             if modes[-1] == WATCH:
                 gap = real.cost(price) - factor * leader.paid.cost(price) - capacity * (1 + price)

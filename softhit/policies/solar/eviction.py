@@ -6,7 +6,7 @@ from typing import Any
 
 from softhit.jit import lean
 from softhit.policies.solar.draw import lowest_draw, lowest_mean
-from softhit.policies.solar.memory import SLOTS, TURN
+from softhit.policies.solar.memory import HELD, TURN
 from softhit.policies.solar.posterior import shapes
 
 __all__ = ["EVICTIONS", "victim"]
@@ -17,10 +17,10 @@ THOMPSON, MEAN, FIFO = range(3)
 
 @lean
 def victim(kind: Any, counts: Any, clock: Any, belief: Any, scratch: Any, rng: Any) -> Any:
-    """Return the slot to empty, in a full cache: O(K), except for ``fifo``."""
-    slots = counts[SLOTS]
+    """Return the slot to empty, among those in use: O(K), except for ``fifo``."""
+    slots = counts[HELD]
     if kind == FIFO:
-        # one leaves for one that enters, so the slots are in order of entry
+        # one leaves for one that enters, so the slots are in order of entry, from this one on
         slot = counts[TURN]
         counts[TURN] = (slot + 1) % slots
         return slot

@@ -58,10 +58,10 @@ from softhit.policies.solar.rule import decide as solar_decide
 from softhit.policies.solar.rule import serve as solar_serve
 from softhit.policies.solar.variants import SETTABLE
 
-__all__ = ["GAP", "GUARD", "MODE", "decide", "init", "run", "serve"]
+__all__ = ["GAP", "GUARD", "MARKS", "MODE", "decide", "init", "run", "serve"]
 
-# places in the state: nine arrays of SOLAR, six of block marking, its coins, the guard's own
-MARKS, COINS, GUARD, GAP, UNITS, SCRATCH = 9, 15, 16, 17, 18, 19
+# places in the state: ten arrays of SOLAR, six of block marking, its coins, the guard's own
+MARKS, COINS, GUARD, GAP, UNITS, SCRATCH = 10, 16, 17, 18, 19, 20
 # the guard's numbers
 MODE, ASKING, FULL = range(3)
 WATCH, OFF, FOLLOW = range(3)
@@ -116,6 +116,13 @@ def init(context: Context, a: Any = 3, tau: int | None = None, **parameters: Any
 
 
 @lean
+def _own(state: Any) -> Any:
+    """Return SOLAR's part of the state."""
+    first = (state[0], state[1], state[2], state[3], state[4])
+    return (*first, state[5], state[6], state[7], state[8], state[9])
+
+
+@lean
 def _add(gap: Any, unit: Any, times: Any) -> None:
     """Add ``times`` units, 0 <= times <= 2^30, to the long integer ``gap``."""
     carry = np.int64(0)
@@ -140,7 +147,7 @@ def _positive(gap: Any) -> Any:
 @lean
 def _feed(state: Any, item: Any) -> Any:
     """Let M play one request; return (was it held, insertions, evictions)."""
-    marks = (state[9], state[10], state[11], state[12], state[13], state[14])
+    marks = (state[10], state[11], state[12], state[13], state[14], state[15])
     return request(marks, state[COINS], item, state[2][SLOTS], state[SCRATCH])
 
 
@@ -168,7 +175,7 @@ def serve(state: Any, rng: Any, t: Any, got: Any, quality: Any, n: Any, utility:
         for j in range(n):
             _feed(state, got[j])
         return
-    own = (state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7], state[8])
+    own = _own(state)
     solar_serve(own, rng, t, got, quality, n, utility, weight)
     if guard[MODE] == OFF:
         return
@@ -197,7 +204,7 @@ def decide(
     guard = state[GUARD]
     if guard[MODE] == FOLLOW:
         _feed(state, item)
-        place, counts, links = state[10], state[2], state[4]
+        place, counts, links = state[11], state[2], state[4]
         if place[item] < 0:
             return -1
         if counts[HELD] < counts[SLOTS]:
@@ -210,7 +217,7 @@ def decide(
         out[0] = links[slot, ITEM]
         links[slot, ITEM] = item
         return 1
-    own = (state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7], state[8])
+    own = _own(state)
     m = solar_decide(own, rng, t, item, quality, utility, weight, size, free, out)
     if guard[MODE] == WATCH:
         if guard[ASKING] == 0 or weight != 1 or quality == 0:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from softhit.jit import lean
 
-__all__ = ["ghost", "new_memory", "swap", "touch"]
+__all__ = ["ghost", "move_up", "new_memory", "release", "swap", "touch"]
 
 HELD, GHOSTS, NEWEST, OLDEST, SLOTS, TURN = range(6)
 ITEM, NEWER, OLDER = range(3)
@@ -85,3 +85,43 @@ def swap(where: Any, links: Any, slot: Any, r: Any) -> Any:
     where[comer] = slot
     where[leaver] = r
     return leaver
+
+
+@lean
+def release(counts: Any, where: Any, links: Any, r: Any) -> Any:
+    """Take ghost r out of the table; return the record that moved to its place (r if none had to)."""
+    touch(counts, links, r)
+    down = links[r, OLDER]
+    counts[NEWEST] = down
+    if down >= 0:
+        links[down, NEWER] = -1
+    else:
+        counts[OLDEST] = -1
+    counts[GHOSTS] -= 1
+    last = counts[SLOTS] + counts[GHOSTS]
+    if last != r:
+        newer = links[last, NEWER]
+        older = links[last, OLDER]
+        for c in range(3):
+            links[r, c] = links[last, c]
+        where[links[r, ITEM]] = r
+        if newer >= 0:
+            links[newer, OLDER] = r
+        else:
+            counts[NEWEST] = r
+        if older >= 0:
+            links[older, NEWER] = r
+        else:
+            counts[OLDEST] = r
+    links[last, ITEM] = -1
+    return last
+
+
+@lean
+def move_up(counts: Any, where: Any, links: Any, slot: Any) -> None:
+    """Close the gap at ``slot``: the items behind it move up by one, in their order."""
+    for x in range(slot + 1, counts[HELD]):
+        links[x - 1, ITEM] = links[x, ITEM]
+        where[links[x, ITEM]] = x - 1
+    counts[HELD] -= 1
+    links[counts[HELD], ITEM] = -1

@@ -9,6 +9,10 @@ trial.
 
 The belief is ``Beta(prior + A, 1 + S - A)``. With ``forgetful = False`` it is the paper's wording taken
 literally: no discount, only retrieved items learn, ``Beta(1 + sum g, 1 + sum (1 - g))``.
+
+With sizes what counts is the value of an item per unit of its size: a step of weight w lets ``w / mean size``
+queries pass, and a success of item i counts ``w / size_i`` times. Where a miss costs the size of what is
+missing, that is one success a request, as for size 1.
 """
 
 from __future__ import annotations
@@ -23,16 +27,16 @@ from softhit.jit import lean
 
 __all__ = ["advance", "clear", "credit", "new_clock", "shapes"]
 
-GROWN, BEFORE, RATE, STEP, HORIZON, PRIOR, FORGETFUL = range(7)
+GROWN, BEFORE, RATE, STEP, HORIZON, PRIOR, FORGETFUL, TYPICAL = range(8)
 WINS, LACK = range(2)
 _LARGEST = 1e12
 _NEGLIGIBLE = 1e-60
 
 
-def new_clock(horizon: float, prior: float, forgetful: bool) -> NDArray[np.float64]:
-    """Return a run's clock: [grown now, grown before this step, 1/H, e^(1/H), H, prior, forgetful]."""
+def new_clock(horizon: float, prior: float, forgetful: bool, typical: float = 1.0) -> NDArray[np.float64]:
+    """Return a run's clock: [grown now, grown before this step, 1/H, e^(1/H), H, prior, forgetful, size]."""
     rate = 1.0 / horizon if forgetful else 0.0
-    return np.array([1.0, 1.0, rate, math.exp(rate), horizon, prior, float(forgetful)])
+    return np.array([1.0, 1.0, rate, math.exp(rate), horizon, prior, float(forgetful), typical])
 
 
 @lean

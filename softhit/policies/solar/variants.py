@@ -39,7 +39,7 @@ def _register(
     name: str, summary: str, admission: str, eviction: str, settable: tuple[str, ...], forgetful: bool = True
 ) -> None:
     start = partial(init, admission=admission, eviction=eviction, forgetful=forgetful)
-    kernel = Kernel(name, start, serve, decide, run)
+    kernel = Kernel(name, start, serve, decide, run, sizes=True)
 
     def factory(touch: str = "retrieved", admit: str = "arrival", **parameters: Any) -> CompiledPolicy:
         for parameter in parameters:
@@ -56,6 +56,7 @@ def _register(
             admission=admission,
             eviction=eviction,
             deterministic=False,
+            sizes=True,
             parameters={
                 **{parameter: taken[parameter].default for parameter in settable},
                 "touch": "retrieved",
