@@ -17,7 +17,7 @@ from softhit.hierarchy.tokens import TokenCounter, make_counter
 from softhit.hierarchy.vectors.protocol import Row, Vectors
 from softhit.io.text import Embedder
 
-__all__ = ["Found", "Reconciled", "SemanticCache", "Writer", "metadata_of", "segment_of"]
+__all__ = ["Found", "Reconciled", "SemanticCache", "Writer", "metadata_of", "segment_from", "segment_of"]
 
 _logger = logging.getLogger(__name__)
 

@@ -43,6 +43,8 @@ _PAGE = 256
 # The first release whose servers know both `update_filter` and `update_mode`.
 _SERVER = (1, 17)
 _WRITE = "write"
+# So many deleted rows local mode may keep in memory, however few are left.
+_DEAD = 1000
 
 
 class QdrantVectors:
@@ -448,7 +450,7 @@ class QdrantVectors:
 
     def _compact(self) -> None:
         """Let local mode forget deleted rows: it keeps them in memory, and searches them, until reopened."""
-        if len(self._dead) <= max(1000, len(self._catalogue())):
+        if len(self._dead) <= max(_DEAD, len(self._catalogue())):
             return
         if self._where == ":memory:":
             models = self._models

@@ -1,0 +1,158 @@
+"""The pre-seeding job: fill an empty L2 from L3, so that a first run does not start cold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softhit.check import check_choice, check_int
+from softhit.hierarchy.documents.protocol import DocumentStore, Record
+from softhit.hierarchy.semantic import SemanticCache, segment_from
+from softhit.hierarchy.tokens import TokenCounter, make_counter
+
+__all__ = ["Seeded", "representatives", "seed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What a seeding job did.
+
+    Attributes
+    ----------
+    loaded : int
+        Records written to L2 now.
+    present : int
+        Records that L2 had already, in this or a newer version, or with a text that L3 lacks.
+    no_room : int
+        Records that were left out because L2 is full.
+    """
+
+    loaded: int
+    present: int
+    no_room: int
+
+
+def representatives(vectors: NDArray[np.float32], count: int) -> list[int]:
+    """Return ``count`` rows such that every row is near one of them.
+
+    Farthest-first traversal: the row nearest to the mean, then again and again the row that is farthest from
+    all chosen ones. The largest distance from a row to the chosen ones is at most twice the least possible
+    for their number (T. F. Gonzalez, 1985). Equal distances: the first row. The chosen rows of a smaller
+    count are the first ones of a larger count.
+
+    Examples
+    --------
+    >>> line = np.array([[1, 0], [0.99, 0.14], [0.71, 0.71], [0, 1]], np.float32)
+    >>> representatives(line, 3)
+    [2, 0, 3]
+    """
+    check_int("count", count, low=0)
+    rows = np.asarray(vectors, dtype=np.float64)
+    chosen: list[int] = []
+    if count == 0 or not len(rows):
+        return chosen
+    nearest = np.full(len(rows), np.inf)
+    squares = np.einsum("ij,ij->i", rows, rows)
+    mean = rows.mean(axis=0)
+    best = int(np.argmin(squares - 2 * rows @ mean))
+    while len(chosen) < min(count, len(rows)):
+        chosen.append(best)
+        nearest = np.minimum(nearest, squares - 2 * rows @ rows[best] + squares[best])
+        nearest[best] = -np.inf
+        best = int(np.argmax(nearest))
+    return chosen
+
+
+def seed(
+    cache: SemanticCache,
+    documents: DocumentStore,
+    *,
+    limit: int | None = None,
+    choose: str | Iterable[str] = "representative",
+    counter: str | TokenCounter = "o200k_base",
+    progress: Callable[[int, int], None] | None = None,
+    batch: int = 256,
+) -> Seeded:
+    """Load records of L3 into L2 as clean rows; nothing that L2 has is evicted for them.
+
+    Interrupted at any point, it can be run again: what is there is not written again, and the same records
+    are chosen as long as L3 is the same.
+
+    Parameters
+    ----------
+    limit : int, optional
+        At most so many records; default: as many as the cache's capacity.
+    choose : str or iterable of str
+        ``"representative"``: where L3 has more than that, those of :func:`representatives` by the cache's
+        embedder (all records are embedded for it); ``"first"``: the first ones by key; or the keys
+        themselves, in order of importance.
+    counter : str or TokenCounter
+        Counts the tokens of each segment.
+    progress : function, optional
+        Called with (records looked at, records chosen) after each one.
+    batch : int
+        Records that are embedded at once while choosing.
+
+    Raises
+    ------
+    Unavailable
+        L2 or L3 cannot be reached.
+    InvalidInput
+        ``choose`` is neither of the two words nor keys.
+
+    Examples
+    --------
+    >>> from softhit.hierarchy.documents import SqliteDocuments
+    >>> from softhit.hierarchy.vectors import make_vectors
+    >>> from softhit.io import make_embedder
+    >>> documents = SqliteDocuments(":memory:")
+    >>> for key, text in [("refunds", "Refunds take five days."), ("fees", "A dispute costs 15 euros.")]:
+    ...     record = documents.upsert(key, text, {}, expected=0)
+    >>> cache = SemanticCache(make_vectors(":memory:", 64), make_embedder("hashed_tfidf(64)"), 10)
+    >>> seed(cache, documents)
+    Seeded(loaded=2, present=0, no_room=0)
+    >>> seed(cache, documents)
+    Seeded(loaded=0, present=2, no_room=0)
+    >>> cache.close(); documents.close()
+    """
+    most = cache.capacity if limit is None else min(cache.capacity, check_int("limit", limit, low=0))
+    check_int("batch", batch, low=1)
+    keys = _chosen(cache, documents, most, choose, batch)
+    counting = make_counter(counter)
+    loaded = present = no_room = 0
+    for number, key in enumerate(keys, 1):
+        record = documents.get(key)
+        row = cache.vectors.fetch([key]).get(key)
+        if record is None:
+            pass  # deleted since it was chosen
+        elif row is not None and (row.dirty or row.version >= record.version):
+            present += 1
+        elif row is None and cache.count() >= cache.capacity:
+            no_room += 1
+        else:
+            cache.put(segment_from(record, counting.count(record.text)), record.text, dirty=False)
+            loaded += 1
+        if progress is not None:
+            progress(number, len(keys))
+    return Seeded(loaded, present, no_room)
+
+
+def _chosen(
+    cache: SemanticCache, documents: DocumentStore, most: int, choose: str | Iterable[str], batch: int
+) -> list[str]:
+    if not isinstance(choose, str):
+        return list(dict.fromkeys(choose))[:most]
+    check_choice("choose", choose, ("representative", "first"))
+    keys = list(documents.keys())
+    if choose == "first" or len(keys) <= most:
+        return keys[:most]
+    blocks, found = [], []
+    for start in range(0, len(keys), batch):
+        records: list[Record] = [r for r in map(documents.get, keys[start : start + batch]) if r is not None]
+        if records:
+            blocks.append(cache.embedder.embed([record.text for record in records]))
+            found += [record.key for record in records]
+    return [found[n] for n in representatives(np.concatenate(blocks), most)] if blocks else []
