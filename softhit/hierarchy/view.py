@@ -367,4 +367,7 @@ class View:
 def _names(fields: Iterable[str]) -> tuple[str, ...]:
     if isinstance(fields, str):
         fail("fields", fields, "names of state fields, such as ['user']")
-    return tuple(sorted(set(fields)))
+    names: list[Any] = list(fields)
+    if not all(isinstance(name, str) and name for name in names):
+        fail("fields", names, "names of state fields, such as ['user']")
+    return tuple(sorted(set(names)))
