@@ -256,6 +256,8 @@ class SemanticCache:
             payload = self._payload(written, text, dirty, present)
             expected = None if present is None else present.version
             with self._lock:
+                if present is None and self.vectors.fetch([segment.id]):
+                    continue  # another thread was faster; nothing must leave for a row that is there
                 room = present is not None or self._make_room(1)
                 if room and self.vectors.upsert(segment.id, vector, payload, expected):
                     if version != segment.version:
