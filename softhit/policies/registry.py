@@ -69,6 +69,8 @@ def register(info: PolicyInfo) -> None:
 
 
 _SCHEMES: dict[str, Callable[[str], Policy]] = {}
+_SCHEME_MODULES = {"context_l1": "softhit.hierarchy.watermark"}
+"""Schemes that a module of softhit registers when it is first imported."""
 
 
 def register_scheme(scheme: str, load: Callable[[str], Policy]) -> None:
@@ -149,6 +151,7 @@ def _value(text: str) -> Any:
 def make_policy(spec: str) -> Policy:
     """Return a fresh policy from its name, with optional parameters, or from ``module:Class``.
 
+    ``context_l1:GUIDE`` is the rule of the memory hierarchy's L1 (:mod:`softhit.hierarchy.watermark`).
     Importing :mod:`adversaries.replay.line` adds ``exec:COMMAND``, a program that speaks the line protocol.
 
     Raises
@@ -164,6 +167,8 @@ def make_policy(spec: str) -> Policy:
     'fifo'
     """
     scheme, _, rest = spec.strip().partition(":")
+    if scheme in _SCHEME_MODULES and scheme not in _SCHEMES:
+        importlib.import_module(_SCHEME_MODULES[scheme])
     if scheme in _SCHEMES:
         return _SCHEMES[scheme](rest)
     match = re.fullmatch(r"\s*([\w.]+(?::\w+)?)\s*(?:\((.*)\))?\s*", spec)
