@@ -80,6 +80,7 @@ def _invalidate(work: Work, fields: set[str]) -> None:
             work.event("invalidate", s, why=_why(fields, s["fields"]))
             if s["dirty"]:
                 work.hand_over(s)
+            work.tell(id)
             work.leave(id)
     for id, staged in list(work.staged.items()):
         if not fields.isdisjoint(staged["fields"]):

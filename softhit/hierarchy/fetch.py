@@ -87,10 +87,8 @@ def _take(work: Work, one: Found, start: Start) -> None:
 
 
 def _fetched(work: Work, one: Found) -> Segment:
-    """Keep the text of what L2 found, and count its tokens: another agent may count by other rules."""
-    return replace(
-        one.segment, digest=work.texts.put(one.text), tokens=work.rules.counter.count(one.text), **_FRESH
-    )
+    """Return what L2 found as L1 takes it; tokens are counted here: another agent may count otherwise."""
+    return replace(one.segment, tokens=work.rules.counter.count(one.text), **_FRESH)
 
 
 def offer(
@@ -147,6 +145,9 @@ def _search(work: Work, hint: str, limit: int, node: str) -> Sequence[Found] | N
             if known is None or known["limit"] <= limit:
                 known = {"limit": limit, "ids": [one.segment.id for one in found]}
             work.answers[hint] = known
+            held = {s["digest"] for place in (work.l1, work.staged) for s in place.values()}
+            # before any state refers to them
+            work.texts.put_many(one.text for one in found if one.segment.digest not in held)
             return found
     work.event("miss", node=node, why=f"L2 cannot be reached: {work.unreachable}", query=hint)
     return None

@@ -138,7 +138,8 @@ class _Replayed:
         return None
 
     def _held(self, history: Sequence[Sequence[Any]]) -> set[tuple[str, int]]:
-        trace, items = history_trace(history)
+        # larger than the cache: policies that reckon with the items that fit pass them over
+        trace, items = history_trace(history, padding=self.capacity + 1)
         if not items:
             return set()
         schedule = simulate(self.policy, trace, self.capacity, self.switch_cost, seed=self.seed)
@@ -147,11 +148,12 @@ class _Replayed:
         return {items[i] for i in np.flatnonzero(count) if i < len(items)}
 
 
-def history_trace(history: Sequence[Sequence[Any]]) -> tuple[Trace, list[tuple[str, int]]]:
+def history_trace(history: Sequence[Sequence[Any]], padding: int = 1) -> tuple[Trace, list[tuple[str, int]]]:
     """Return a request history ``[id, tokens, ...]`` as a sized trace, and what each of its items stands for.
 
     Sizes and weights are tokens: a miss costs what has to be read again. The number of items is padded to a
-    power of two, so that a policy which looks at it sees the same one while the history grows.
+    power of two, so that a policy which looks at it sees the same one while the history grows; the items
+    that nobody asks for have size ``padding``.
 
     >>> history = [["a", 3, "load"], ["b", 2, "load"], ["c", 9, "load"], ["a", 3, "touch"]]
     >>> trace, items = history_trace(history)
@@ -162,7 +164,7 @@ def history_trace(history: Sequence[Sequence[Any]]) -> tuple[Trace, list[tuple[s
     requests = [number.setdefault((entry[0], entry[1]), len(number)) for entry in history]
     items = list(number)
     n_items = 1 << max(0, len(items) - 1).bit_length()
-    sizes = np.ones(n_items, np.int64)
+    sizes = np.full(n_items, padding, np.int64)
     sizes[: len(items)] = [min(max(tokens, 1), _MOST_TOKENS) for _, tokens in items]
     plain = from_requests(np.array(requests, np.int64), n_items=n_items, weight=sizes[requests])
     return replace(plain, sizes=sizes), items

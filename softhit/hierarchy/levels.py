@@ -52,6 +52,10 @@ class TextStore(Protocol):
         """Store a text for good and return its digest."""
         ...
 
+    def put_many(self, texts: Iterable[str]) -> list[str]:
+        """Store several at once."""
+        ...
+
     def get(self, digest: str) -> str:
         """Return the text of a digest."""
         ...

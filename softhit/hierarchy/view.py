@@ -331,13 +331,14 @@ class View:
 
     def _want(self, query: str, found: Iterable[Found], fields: Iterable[str]) -> None:
         names = _names(fields)
+        found = list(found)
+        self._texts.put_many(one.text for one in found)
         segments = []
         for one in found:
             id = one.segment.id
             if id not in self._used:
                 self._used.add(id)
                 self._report("touch", id=id)
-            self._texts.put(one.text)
             whole = replace(
                 one.segment,
                 tokens=self._rules.counter.count(one.text),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -164,7 +164,9 @@ class Work:
         why = self.unreachable
         if not why:
             try:
-                stored = self.cache.put(Segment.from_json(s), self.texts.get(s["digest"]), True)
+                # its accesses are told apart, which counts them once whether L2 has a row of it or not
+                segment = replace(Segment.from_json(s), accesses=0)
+                stored = self.cache.put(segment, self.texts.get(s["digest"]), True)
             except HierarchyError as error:
                 why = str(error)
                 if isinstance(error, Unavailable):
@@ -177,7 +179,6 @@ class Work:
             self.event("conflict", s, why=f"L2 had a later version; this one is {stored.version} now")
         if s["id"] in self.l1:
             self.change(s["id"], dirty=False, version=stored.version)
-            self.counted[s["id"]] = s["accesses"]
         # what L2 answered before may be incomplete now
         self.answers.clear()
         return True
