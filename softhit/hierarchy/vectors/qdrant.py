@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import json
 import threading
 import uuid
 import warnings
@@ -150,6 +151,7 @@ class QdrantVectors:
             return QdrantClient(url=self._where, check_compatibility=False, **self._options)
         if self._where == ":memory:":
             return QdrantClient(":memory:")
+        _mend(Path(self._where))
         try:
             return QdrantClient(path=self._where, force_disable_check_same_thread=True)
         except RuntimeError as error:  # somebody uses the client's own lock, without ours
@@ -481,6 +483,20 @@ def _key(payload: Mapping[str, Any]) -> _Key:
 
 def _row(payload: Mapping[str, Any]) -> Row:
     return Row(payload["id"], {name: value for name, value in payload.items() if name != _WRITE})
+
+
+def _mend(where: Path) -> None:
+    """Remove what a client leaves that is killed while it writes its very first file.
+
+    The client writes ``meta.json`` in place when the folder is new (later by renaming) and cannot open a half
+    one. There is nothing in such a folder yet: the first collection comes after it.
+    """
+    meta = where / "meta.json"
+    if meta.exists() and not (where / "collection").exists():
+        try:
+            json.loads(meta.read_bytes())
+        except ValueError:
+            meta.unlink()
 
 
 def _release(client: list[Any], lock: FolderLock | None) -> None:

@@ -311,6 +311,20 @@ class TestContent:
 
 
 class TestOpening:
+    @pytest.mark.parametrize("written", ["", '{"collections": {'])
+    def test_a_folder_whose_maker_was_killed_at_its_first_write_can_be_opened(self, written, tmp_path):
+        (tmp_path / "meta.json").write_text(written)
+        store = make_vectors(tmp_path, 3)
+        assert store.count() == 0
+        store.close()
+
+    def test_a_broken_index_of_collections_that_exist_is_not_thrown_away(self, tmp_path):
+        make_vectors(tmp_path, 3).close()
+        (tmp_path / "meta.json").write_text("{")
+        with pytest.raises(Unavailable, match="open"):
+            make_vectors(tmp_path, 3)
+        assert (tmp_path / "meta.json").read_text() == "{"
+
     @pytest.mark.parametrize("kind", ["qdrant", "edge", "server"])
     @pytest.mark.parametrize("rows", [0, 1])
     def test_a_collection_of_another_dimension_is_refused_by_name(self, kind, rows, tmp_path):
