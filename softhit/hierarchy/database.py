@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import threading
 import time
@@ -77,6 +78,7 @@ class Database:
             if not memory:
                 Path(self.path).absolute().parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open(schema)
+            self._writer.execute("PRAGMA busy_timeout = 0")
         except OSError as error:
             raise Unavailable(f"{self.name}: {error}") from error
         # a second connection to ":memory:" would be a second database
@@ -130,7 +132,7 @@ class Database:
         with self._write_lock:
             self._check_open()
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                self._begin()
                 try:
                     yield self._writer
                     self._writer.execute("COMMIT")
@@ -141,6 +143,19 @@ class Database:
                     raise
             except sqlite3.Error as error:
                 raise Unavailable(f"{self.name}: {error}") from error
+
+    def _begin(self) -> None:
+        """Take the lock that one writer of all processes has at a time."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() >= deadline:
+                    raise
+                # SQLite's own waiting grows to 0.1 s a try, and starves beside writers that never pause
+                time.sleep(random.uniform(0.0005, 0.003))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -28,7 +28,7 @@ __all__ = ["FolderDocuments"]
 _SUFFIX = ".versions"
 _SCRATCH = ".softhit"
 _PLAIN = (".md", ".txt")
-_VERSION = re.compile(r"([1-9][0-9]{0,18})\.md")
+_SLOT = re.compile(r"([1-9][0-9]{0,18})\.md")
 _HEAD, _TAIL = b"---\nsofthit: ", b"\n---\n"
 # A name of a file may have 255 bytes on all usual systems.
 _LONGEST = 200
@@ -50,15 +50,16 @@ class FolderDocuments:
 
     Notes
     -----
-    Version 3 of key ``limits`` is the file ``limits.versions/3.md``. It begins with one line of key and
-    metadata between ``---`` lines (YAML front matter whose value is JSON), and the rest is the text, byte for
-    byte: no second file, since two files cannot appear at once. In names of folders everything but lower-case
-    letters, digits, ``_``, ``-`` and inner ``.`` is ``%xx``, so that no key leaves the folder and no two keys
-    meet where case does not count; names that become too long are cut, and end with a digest.
+    Version 3 of key ``limits`` (after version 2) is the file ``limits.versions/3.md``. It begins with one
+    line of key and metadata between ``---`` lines (YAML front matter whose value is JSON), and the rest is
+    the text, byte for byte: no second file, since two files cannot appear at once. In names of folders
+    everything but lower-case letters, digits, ``_``, ``-`` and inner ``.`` is ``%xx``, so that no key leaves
+    the folder and no two keys meet where case does not count; long names are cut, and end with a digest.
 
     A version is written to a temporary file, brought to disk and then *linked* to its name. Linking fails if
-    the name exists, so of several processes that write the same version exactly one wins, and a killed one
-    leaves a whole version or none. The file system must allow hard links.
+    the name exists, so of several processes that write on top of the same version exactly one wins, and a
+    killed one leaves a whole version or none. For that the name is the number after the version before; where
+    numbers have gaps the first line says which version it is. The file system must allow hard links.
 
     A file of the user's that changes is still version 1 to those who read it before.
 
@@ -93,36 +94,31 @@ class FolderDocuments:
         if version is not None:
             check_int("version", version, low=0, high=HIGHEST)
         with self._reached():
-            for _ in range(_ATTEMPTS):
-                latest = self._latest(key) if version is None else version
-                record = self._read(key, latest) if latest else None
-                # what was there and is gone was deleted in between: look again
-                if record is not None or version is not None or not latest:
-                    return record
-        raise Unavailable(f"{self.name}: version {latest} of {key!r} is listed but cannot be read")
+            return self._find(key, HIGHEST if version is None else version, exactly=version is not None)
 
     def version(self, key: str) -> int:
         """Return the latest version of a record; 0 = there is none."""
-        check_key(key)
-        with self._reached():
-            return self._latest(key)
+        latest = self.get(key)
+        return 0 if latest is None else latest.version
 
-    def upsert(self, key: str, text: str, metadata: Mapping[str, Any], expected: int) -> Record:
-        """Store version ``expected + 1`` iff the latest one is ``expected``; see the protocol."""
-        key, text, data, expected = check_new(key, text, metadata, expected)
+    def upsert(
+        self, key: str, text: str, metadata: Mapping[str, Any], expected: int, *, version: int | None = None
+    ) -> Record:
+        """Store a version iff the latest one is ``expected``; see the protocol."""
+        key, text, data, expected, new = check_new(key, text, metadata, expected, version)
         with self._reached():
             for _ in range(_ATTEMPTS):
-                found = self._latest(key)
-                if found == expected + 1:
-                    present = self._read(key, found)
-                    if present is not None and present.text == text:
-                        # who wrote it may have been killed before its name was on disk
-                        self._sync(self._folder(key))
-                        return present
+                present = self._find(key, HIGHEST)
+                found = 0 if present is None else present.version
+                if present is not None and found == new and present.text == text:
+                    # who wrote it may have been killed before its name was on disk
+                    self._sync(self._folder(key))
+                    return present
                 if found != expected:
                     raise VersionConflict(key, expected, found)
-                if self._write(key, expected, text, data):
-                    return Record(key, expected + 1, text, data)
+                record = Record(key, new, text, data)
+                if self._write(record, expected):
+                    return record
         raise Unavailable(f"{self.name}: {key!r} is written and deleted all the time")
 
     def search(self, words: str, limit: int = 5) -> list[Record]:
@@ -168,7 +164,7 @@ class FolderDocuments:
             except FileNotFoundError:
                 return there
             self._sync(self._root)
-            there |= bool(_versions(os.listdir(scratch)))
+            there |= bool(_slots(os.listdir(scratch)))
             # what is left, if any, is swept later
             shutil.rmtree(scratch, ignore_errors=True)
             return there
@@ -185,17 +181,17 @@ class FolderDocuments:
     def _key(self, name: str) -> str | None:
         """Return the key of a folder's name, None if it holds no version."""
         try:
-            versions = _versions(os.listdir(self._root / name))
+            slots = _slots(os.listdir(self._root / name))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if not versions:
+        if not slots:
             return None
         stem = name.removesuffix(_SUFFIX)
         if "~" in stem:
-            for version in versions:
+            for slot in slots:
                 with suppress(FileNotFoundError):
-                    data = (self._root / name / f"{version}.md").read_bytes()
-                    return str(self._parse(data, f"{name}/{version}.md")[0]["key"])
+                    data = (self._root / name / f"{slot}.md").read_bytes()
+                    return self._parse(data, f"{name}/{slot}.md").key
             return None
         try:
             key = decode(unquote_to_bytes(stem))
@@ -236,46 +232,59 @@ class FolderDocuments:
 
     # -- versions
 
-    def _latest(self, key: str) -> int:
-        try:
-            versions = _versions(os.listdir(self._folder(key)))
-        except FileNotFoundError:
-            versions = []
-        return versions[0] if versions else int(self._plain_path(key) is not None)
+    def _find(self, key: str, highest: int, exactly: bool = False) -> Record | None:
+        """Return the last version that is at most ``highest`` (or only that very one)."""
+        for _ in range(_ATTEMPTS):
+            try:
+                slots = _slots(os.listdir(self._folder(key)))
+            except FileNotFoundError:
+                slots = []
+            slot = next((slot for slot in slots if slot <= highest), None)
+            if slot is None:
+                plain = self._plain(key) if highest >= 1 else None
+                return plain if plain is None or not exactly or highest == 1 else None
+            path = self._folder(key) / f"{slot}.md"
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                continue  # deleted in between: look again
+            record = self._parse(data, f"{path.parent.name}/{path.name}", key)
+            return record if not exactly or record.version == highest else None
+        raise Unavailable(f"{self.name}: {key!r} is listed but cannot be read")
 
-    def _read(self, key: str, version: int) -> Record | None:
-        path = self._folder(key) / f"{version}.md"
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            plain = self._plain_path(key) if version == 1 else None
-            if plain is None:
-                return None
+    def _plain(self, key: str) -> Record | None:
+        path = self._plain_path(key)
+        if path is not None:
             with suppress(FileNotFoundError):
-                text = plain.read_bytes().decode("utf-8-sig", "replace")
+                text = path.read_bytes().decode("utf-8-sig", "replace")
                 return Record(key, 1, text, {"source": "document", "url": key})
-            return None
-        head, text = self._parse(data, f"{path.parent.name}/{path.name}")
-        return Record(key, version, text, head["metadata"])
+        return None
 
-    def _parse(self, data: bytes, name: str) -> tuple[dict[str, Any], str]:
+    def _parse(self, data: bytes, name: str, key: str | None = None) -> Record:
         line, tail, text = data.removeprefix(_HEAD).partition(_TAIL)
         try:
             if not data.startswith(_HEAD) or not tail:
                 raise ValueError("no header")
             head = json.loads(line)
-            body = decode(text)
-            if head["digest"] != digest_of(body):
+            record = Record(head["key"], head["version"], decode(text), head["metadata"])
+            if head["digest"] != record.digest:
                 raise ValueError("the text is not the one that was written")
+            if key is not None and key != record.key:
+                raise ValueError(f"it belongs to {record.key!r}")
         except (ValueError, TypeError, LookupError) as error:
             raise Unavailable(f"{self.name}: {name} is damaged: {error}") from error
-        return head, body
+        return record
 
-    def _write(self, key: str, expected: int, text: str, metadata: dict[str, Any]) -> bool:
-        """Make version ``expected + 1``; say whether nobody else did, and the folder is still the key's."""
-        head = {"key": key, "version": expected + 1, "digest": digest_of(text), "metadata": metadata}
-        data = _HEAD + json.dumps(head, sort_keys=True).encode() + _TAIL + encode(text)
-        folder = self._folder(key)
+    def _write(self, record: Record, expected: int) -> bool:
+        """Put a version after ``expected``, and say whether it is there; if not, the record has changed."""
+        head = {
+            "key": record.key,
+            "version": record.version,
+            "digest": record.digest,
+            "metadata": record.metadata,
+        }
+        data = _HEAD + json.dumps(head, sort_keys=True).encode() + _TAIL + encode(record.text)
+        folder = self._folder(record.key)
         with suppress(FileExistsError):
             folder.mkdir()
             self._sync(self._root)
@@ -286,8 +295,7 @@ class FolderDocuments:
             return False
         temporary = self._scratch() / f"new-{secrets.token_hex(8)}"
         try:
-            names = os.listdir(place)
-            if (_versions(names) or [int(self._plain_path(key) is not None)])[0] != expected:
+            if self._top(place, record.key) != expected:
                 return False
             with open(temporary, "xb") as file:
                 file.write(data)
@@ -295,14 +303,25 @@ class FolderDocuments:
                 os.fsync(file.fileno())
             try:
                 os.link(temporary, f"{expected + 1}.md", dst_dir_fd=place)
-            except (FileExistsError, FileNotFoundError):
+            except FileExistsError:
                 return False
             os.fsync(place)
             return True
+        except FileNotFoundError:
+            return False  # deleted meanwhile
         finally:
             os.close(place)
             with suppress(OSError):
                 temporary.unlink()
+
+    def _top(self, place: int, key: str) -> int:
+        """Return the latest version in an open folder."""
+        slots = _slots(os.listdir(place))
+        if not slots:
+            return int(self._plain_path(key) is not None)
+        file = os.open(f"{slots[0]}.md", os.O_RDONLY, dir_fd=place)
+        with open(file, "rb") as opened:
+            return self._parse(opened.read(), f"{quoted(key)}{_SUFFIX}/{slots[0]}.md").version
 
     # -- the folder itself
 
@@ -358,6 +377,6 @@ def quoted(key: str) -> str:
     return inner
 
 
-def _versions(names: list[str]) -> list[int]:
-    """Return the versions among names of files, latest first."""
-    return sorted((int(m[1]) for m in map(_VERSION.fullmatch, names) if m), reverse=True)
+def _slots(names: list[str]) -> list[int]:
+    """Return the numbers of the files that hold versions, latest first."""
+    return sorted((int(m[1]) for m in map(_SLOT.fullmatch, names) if m), reverse=True)

@@ -57,11 +57,14 @@ class DocumentStore(Protocol):
         """Return the latest version of a record; 0 = there is none."""
         ...
 
-    def upsert(self, key: str, text: str, metadata: Mapping[str, Any], expected: int) -> Record:
-        """Store version ``expected + 1`` iff the latest one is ``expected``, atomically, and return it.
+    def upsert(
+        self, key: str, text: str, metadata: Mapping[str, Any], expected: int, *, version: int | None = None
+    ) -> Record:
+        """Store a version iff the latest one is ``expected``, atomically, and return it.
 
-        If the latest version is ``expected + 1`` with the same text, somebody repeats a write that was
-        interrupted: that record is returned. Otherwise raises :class:`softhit.errors.VersionConflict`.
+        ``version`` is the new one, ``expected + 1`` unless given: versions grow, and may have gaps. If the
+        latest is that version with the same text, somebody repeats a write that was interrupted: that record
+        is returned. Otherwise raises :class:`softhit.errors.VersionConflict`.
         """
         ...
 

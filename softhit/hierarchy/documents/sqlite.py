@@ -80,28 +80,30 @@ class SqliteDocuments:
         with self._database.read() as connection:
             return connection.execute(query, (encode(key),)).fetchone()[0] or 0
 
-    def upsert(self, key: str, text: str, metadata: Mapping[str, Any], expected: int) -> Record:
-        """Store version ``expected + 1`` iff the latest one is ``expected``; see the protocol."""
-        key, text, data, expected = check_new(key, text, metadata, expected)
+    def upsert(
+        self, key: str, text: str, metadata: Mapping[str, Any], expected: int, *, version: int | None = None
+    ) -> Record:
+        """Store a version iff the latest one is ``expected``; see the protocol."""
+        key, text, data, expected, new = check_new(key, text, metadata, expected, version)
         name = encode(key)
         latest = "SELECT version, text, metadata FROM documents WHERE key = ? ORDER BY version DESC LIMIT 1"
         words = words_of(text)
         with self._database.write() as connection:
             row = connection.execute(latest, (name,)).fetchone()
             found = 0 if row is None else int(row[0])
-            if found == expected + 1 and bytes(row[1]) == encode(text):
+            if found == new and bytes(row[1]) == encode(text):
                 return _record(key, row)
             if found != expected:
                 raise VersionConflict(key, expected, found)
             connection.execute(
                 "INSERT INTO documents VALUES (?, ?, ?, ?)",
-                (name, expected + 1, encode(text), json.dumps(data, sort_keys=True)),
+                (name, new, encode(text), json.dumps(data, sort_keys=True)),
             )
             connection.execute("DELETE FROM words WHERE key = ?", (name,))
             connection.executemany(
                 "INSERT INTO words VALUES (?, ?)", [(encode(word), name) for word in sorted(words)]
             )
-        return Record(key, expected + 1, text, data)
+        return Record(key, new, text, data)
 
     def search(self, words: str, limit: int = 5) -> list[Record]:
         """Return the latest versions that share most words with ``words``, best first, then by key."""

@@ -20,8 +20,8 @@ _WORD = re.compile(
     r"|[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
 
-# The largest integer of a SQLite column, less one for the next version.
-HIGHEST = 2**63 - 2
+# The largest integer of a SQLite column.
+HIGHEST = 2**63 - 1
 
 
 def words_of(text: str) -> set[str]:
@@ -48,12 +48,14 @@ def check_query(words: object, limit: object) -> tuple[set[str], int]:
 
 
 def check_new(
-    key: object, text: object, metadata: object, expected: object
-) -> tuple[str, str, dict[str, Any], int]:
-    """Return the arguments of ``upsert``, the metadata as it will be read back."""
+    key: object, text: object, metadata: object, expected: object, version: object
+) -> tuple[str, str, dict[str, Any], int, int]:
+    """Return the arguments of ``upsert``, the metadata as it will be read back, the version to make."""
     if not isinstance(text, str):
         fail("text", text, "a string")
-    return check_key(key), text, plain(metadata), check_int("expected", expected, low=0, high=HIGHEST)
+    before = check_int("expected", expected, low=0, high=HIGHEST - 1)
+    new = before + 1 if version is None else check_int("version", version, low=before + 1, high=HIGHEST)
+    return check_key(key), text, plain(metadata), before, new
 
 
 def plain(metadata: object) -> dict[str, Any]:
