@@ -76,7 +76,7 @@ def _take(work: Work, one: Found, start: Start) -> None:
     if held is not None and not held["dirty"] and held["version"] < s.version:
         work.event("drop", held, node=start.node, why=f"L2 has version {s.version}")
         work.touches[s.id] = held["accesses"]
-        work.leave(s.id)
+        work.leave(s.id, replaced=True)
     elif s.id in work.demand or held is not None or (staged is not None and staged["digest"] == s.digest):
         _at_hand(work, s.id, start)
         return

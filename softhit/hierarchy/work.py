@@ -128,10 +128,11 @@ class Work:
         self.request(s, "load")
         self.event(row.kind, s, node=row.node, why=row.why, score=row.score)
 
-    def leave(self, id: str) -> None:
-        """Take a segment out of L1."""
+    def leave(self, id: str, replaced: bool = False) -> None:
+        """Take a segment out of L1; what replaces it goes on with its count of accesses."""
         self.used -= self.l1.pop(id)["tokens"]
-        self.counted.pop(id, None)
+        if not replaced:
+            self.counted.pop(id, None)
 
     def known(self, id: str) -> SegmentJson | None:
         """Return the latest version of a segment that the state has."""
@@ -143,7 +144,7 @@ class Work:
         self.staged.pop(id, None)
         self.unsaved.pop(id, None)
         if id in self.l1:
-            self.leave(id)
+            self.leave(id, replaced=True)
 
     def ask(self, row: Demand) -> None:
         """Put a segment on the list of what is to enter."""
@@ -238,7 +239,7 @@ class Work:
             "path": [*old["path"], *started][-_MOST_PATH:],
             "messages": self.messages,
             "answers": self.answers,
-            "counted": self.counted,
+            "counted": {id: times for id, times in self.counted.items() if id in self.l1},
             "seen_fields": self.seen,
             "loaded": self.loaded,
             "evicted": self.evicted,
