@@ -26,11 +26,6 @@ Name = Annotated[
 ]
 
 
-@app.callback()
-def _start() -> None:
-    pass
-
-
 @app.command()
 def explain(
     run: Run,
@@ -45,3 +40,21 @@ def explain(
     from softhit_lab.hierarchy.explain import explain_run
 
     explain_run(run, name, None if turn is None else ranges.whole("turn", turn), segment)
+
+
+@app.command()
+def trace(
+    run: Run,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The trace file to write.", show_default=False)
+    ],
+    schedule: Annotated[
+        Path | None,
+        typer.Option("--schedule", help="Also what L1 held, for verify.", show_default=False),
+    ] = None,
+    name: Name = None,
+) -> None:
+    """Write a run as a trace, for the verbs run, opt and ratio."""
+    from softhit_lab.hierarchy.explain import write_run_as_trace
+
+    write_run_as_trace(run, name, output, schedule)

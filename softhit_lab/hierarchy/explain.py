@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 from rich.markup import escape
@@ -10,12 +11,16 @@ from rich.padding import Padding
 from rich.table import Table
 
 from softhit.check import nearest, unknown
+from softhit.cost import cost
 from softhit.errors import InvalidInput
+from softhit.hierarchy.as_trace import as_trace
 from softhit.hierarchy.log import EVENTS, read_log
+from softhit.io import write_schedule, write_trace
 from softhit_lab.hierarchy.story import Turn, move, reason, turns_of
-from softhit_lab.screen import console
+from softhit_lab.screen import check_place, console
+from softhit_lab.single import conditions
 
-__all__ = ["explain_run", "find_logs", "grid"]
+__all__ = ["explain_run", "find_logs", "grid", "write_run_as_trace"]
 
 
 def find_logs(run: Path, name: str | None) -> list[Path]:
@@ -42,12 +47,18 @@ def find_logs(run: Path, name: str | None) -> list[Path]:
     return chosen or unknown("run", name, [path.stem for path in logs])
 
 
+def _only(run: Path, logs: Sequence[Path]) -> Path:
+    if len(logs) > 1:
+        names = ", ".join(path.stem for path in logs)
+        raise InvalidInput(f"{str(run)!r} holds several runs, choose one with --run: {names}")
+    return logs[0]
+
+
 def grid(rows: Sequence[tuple[str, ...]], indent: int = 2) -> Padding:
-    """Return rows of plain text, the first columns as wide as they need to be, the last one folded."""
+    """Return rows of plain text in columns; long texts are folded."""
     table = Table.grid(padding=(0, 2, 0, 0))
-    for number in range(len(rows[0]) if rows else 0):
-        last = number == len(rows[0]) - 1
-        table.add_column(overflow="fold", ratio=1 if last else None, no_wrap=False)
+    for _ in rows[0] if rows else ():
+        table.add_column(overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row))
     return Padding(table, (0, 0, 0, indent))
@@ -74,14 +85,10 @@ def explain_run(run: Path, name: str | None, turn: int | None, segment: str | No
         There is no such run, turn or segment.
     """
     logs = find_logs(run, name)
-    told = [(path.stem, turns_of(read_log(path))) for path in logs]
     if segment is not None:
-        _explain_segment(told, segment, turn)
+        _explain_segment([(path.stem, turns_of(read_log(path))) for path in logs], segment, turn)
         return
-    if len(told) > 1 and name is None:
-        names = ", ".join(stem for stem, _ in told)
-        raise InvalidInput(f"{str(run)!r} holds several runs, choose one with --run: {names}")
-    ((_, turns),) = told
+    turns = turns_of(read_log(_only(run, logs)))
     if turn is not None:
         last = turns[-1].number if turns else 0
         turns = [t for t in turns if t.number == turn]
@@ -125,3 +132,30 @@ def _explain_segment(told: Sequence[tuple[str, Sequence[Turn]]], segment: str, t
     screen = console()
     screen.print(f"[bold]{escape(segment)}[/bold]")
     screen.print(grid([("run, turn", "event", "where", "why"), *rows]))
+
+
+def write_run_as_trace(run: Path, name: str | None, output: Path, schedule: Path | None) -> None:
+    """Write a run as a trace of sized items, and what L1 did as a schedule, and say what L1 paid.
+
+    Raises
+    ------
+    InvalidInput
+        There is no such run, or its log does not add up.
+    """
+    for place in (output, schedule):
+        check_place(place)
+    made = as_trace(_only(run, find_logs(run, name)))
+    write_trace(made.trace, output)
+    if schedule is not None:
+        about = conditions(made.trace, made.capacity, Fraction(1), made.variant)
+        write_schedule(made.schedule, schedule, {"policy": "the context allocator", **about})
+    misses = cost(made.schedule, made.trace, made.capacity, 0, made.variant)
+    loads = cost(made.schedule, made.trace, made.capacity, Fraction(1), made.variant)
+    screen = console()
+    screen.print(repr(made.trace), markup=False, soft_wrap=True)
+    screen.print(
+        f"capacity {made.capacity}: {misses.fraction} tokens were needed and not in L1; at lambda = 1 "
+        f"what was let in costs {loads.fraction - misses.fraction} more",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -67,8 +67,8 @@ _ASKED = (
         "What runs in the finally clause after return, break or continue in a try statement?",
     ),
     (
-        "How does a format specification present integers and floating point numbers?",
-        "Which presentation types has a format specification for a number?",
+        "How many digits after the decimal point does the floating point presentation type f print?",
+        "Which presentation types print a floating point number with a precision?",
     ),
     (
         "What does a generator do when it reaches a yield expression?",

@@ -25,14 +25,15 @@ _REPETITION = 0.3
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text that a reader could quote: no fragments, no drawn tables.
+    """Return the sentences of a text that could be quoted: no fragments, no questions, no drawn tables.
 
     >>> sentences("A with statement is used here. Ok. Now __exit__() is called! +---+---+")
     ['A with statement is used here.', 'Now __exit__() is called!']
     """
     parts = (part.strip() for part in _END.split(" ".join(text.split())))
     whole = (re.split(r"\s\+[-=+]{3}", part)[0].strip() for part in parts)
-    return [s for s in whole if _SHORTEST <= len(s) <= _LONGEST and "---" not in s and "===" not in s]
+    fine = (s for s in whole if _SHORTEST <= len(s) <= _LONGEST and not s.endswith("?"))
+    return [s for s in fine if "---" not in s and "===" not in s]
 
 
 def pick(question: str, passages: Mapping[str, str], limit: int) -> list[tuple[str, str]]:

@@ -176,3 +176,42 @@ class TestTheVerb:
         (tmp_path / "d" / "bad.jsonl").write_text("[1]\n")
         monkeypatch.chdir(tmp_path)
         assert call("explain", *words, code=2) == f"error: {says}\n"
+
+
+class TestAsATrace:
+    # three turns: a is missed and loaded, hit, then evicted for b
+    EVENTS = (
+        event(1, "turn", nodes=["n"], used=30, budget=40, segments=1, staged=0),
+        event(1, "miss", "a", 30, version=1, node="n", why="not in L1"),
+        event(1, "load", "a", 30, version=1, node="n", why="hint", score=0.9),
+        event(2, "turn", nodes=["n"], used=30, budget=40, segments=1, staged=0),
+        event(2, "hit", "a", 30, version=1, node="n"),
+        event(3, "turn", nodes=["n"], used=20, budget=40, segments=1, staged=0),
+        event(3, "miss", "b", 20, version=1, node="n", why="not in L1"),
+        event(3, "batch", before=30, coming=20, mark=26, after=0, reached=True),
+        event(3, "evict", "a", 30, version=1, why="lru", score=1.0, accesses=0),
+        event(3, "load", "b", 20, version=1, node="n", why="hint", score=0.8),
+    )
+
+    def test_a_run_becomes_a_trace_and_a_schedule_that_other_verbs_take(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        put(tmp_path, events=list(self.EVENTS))
+        printed = call("trace", ".", "-o", "t.parquet", "--schedule", "s.parquet")
+        assert "capacity 40: 50 tokens were needed and not in L1; at lambda = 1" in printed
+        for words in (
+            ["verify", "s.parquet", "t.parquet"],
+            ["run", "t.parquet", "-p", "lru,context_l1:lru", "-K", "40"],
+            ["opt", "t.parquet", "-K", "40"],
+        ):
+            result = CliRunner().invoke(app, words)
+            assert result.exit_code == 0, result.output
+
+    def test_a_log_that_does_not_add_up_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        put(tmp_path, events=[e for e in self.EVENTS if e["kind"] != "evict"])
+        assert "turn 3" in call("trace", ".", "-o", "t.parquet", code=2)
+        assert not Path("t.parquet").exists()
