@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import count
 from typing import Any, Protocol
 
 __all__ = ["Ahead", "Running", "Start", "Updates", "running"]
@@ -67,6 +68,8 @@ class Running:
         The channels as they were when it started.
     views : list
         What it made to look at its context; their reports are written when it ends.
+    numbers : iterator of int
+        One for each report of this run of the node, whichever view makes it.
     """
 
     node: str
@@ -74,6 +77,7 @@ class Running:
     context: Mapping[str, Any]
     reports: Mapping[str, Any]
     views: list[Updates] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=count)
 
 
 running: ContextVar[Running | None] = ContextVar("softhit_running", default=None)
