@@ -1,7 +1,7 @@
 """What L1 did in a run, as a trace with sizes and a schedule, to be priced and compared with the optimum.
 
-Items are texts: a segment in one version. Sizes and weights are tokens, so a miss costs the tokens that a node
-needed and L1 did not have, and an insertion costs lambda a token. The steps, in the log's order:
+Items are texts: a segment in one version. Sizes and weights are tokens, so a miss costs the tokens that a
+node needed and L1 did not have, and an insertion costs lambda a token. The steps, in the log's order:
 
 * a node needs a segment that L1 has (``hit``): a request for it;
 * a node needs a segment that L1 does not have (``miss``, and what a node searched for itself): a request, at
@@ -12,8 +12,8 @@ needed and L1 did not have, and an insertion costs lambda a token. The steps, in
 * segments leave (evicted, invalidated, replaced by another version): a step of weight 0 without an arrival,
   since a batch comes before the loads it makes room for.
 
-Staged segments do not count: they are not in the window. A node that reads a segment several times between two
-boundaries has needed it once.
+Staged segments do not count: they are not in the window. A node that reads a segment several times between
+two boundaries has needed it once.
 """
 
 from __future__ import annotations

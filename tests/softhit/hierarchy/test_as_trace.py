@@ -1,4 +1,4 @@
-"""A run as a trace and a schedule: valid, priced as the run says it missed and loaded, holding what L1 held."""
+"""A run as a trace and a schedule: valid, priced by what it missed and loaded, holding what L1 held."""
 
 from fractions import Fraction
 from pathlib import Path
