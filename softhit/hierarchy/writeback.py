@@ -168,7 +168,7 @@ class WriteBack:
         return self._pass(force)[0]
 
     def _pass(self, force: bool = False) -> tuple[int, int]:
-        """Return how many rows are clean now, and how many were stored but have newer versions to be stored."""
+        """Return how many rows are clean now, and how many were stored but have a newer version by now."""
         tried: set[str] = set()
         done = {"clean": 0, "superseded": 0, "failed": 0, "refused": 0}
         while True:
@@ -330,7 +330,7 @@ class WriteBack:
     # -- the thread
 
     def start(self) -> None:
-        """Start the thread; what an earlier process left dirty is its first work. A second call does nothing."""
+        """Start the thread, which finds what an earlier process left dirty; a second call does nothing."""
         with self._changed:
             if self._thread is not None and self._thread.is_alive():
                 return
