@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, TypeVar
 
@@ -27,10 +27,13 @@ class Hint:
         May hold placeholders such as ``{question}`` or ``{user.name}``, filled in from the state.
     fields : sequence of str
         State fields it depends on, a tuple once made; those of its placeholders are always among them.
+    declared : tuple of str
+        Those that were given.
     """
 
     text: str
     fields: Sequence[str] = ()
+    declared: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         text, names = _checked(self.text, self.fields)
@@ -41,6 +44,7 @@ class Hint:
         roots = [_root(name) for name in used]
         if not all(root.isidentifier() for root in roots):
             fail("hint", self.text, "a text whose placeholders start with the name of a state field")
+        object.__setattr__(self, "declared", names)
         object.__setattr__(self, "fields", tuple(dict.fromkeys([*names, *roots])))
 
     def fill(self, values: Mapping[str, Any]) -> str:

@@ -1,0 +1,442 @@
+"""Put an allocator into an existing LangGraph graph, by one call before it is compiled."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from softhit.check import fail, unknown
+from softhit.errors import InvalidInput
+from softhit.hierarchy.graph.channels import (
+    CONTEXT,
+    GATES,
+    NAMES,
+    REPORTS,
+    STARTING,
+    channel_names,
+    declare,
+    require,
+)
+from softhit.hierarchy.graph.digests import ABSENT, digest_of_value
+from softhit.hierarchy.graph.gates import BOUNDARY, LAST, gate_of, make_gate, redirect, redirect_command
+from softhit.hierarchy.graph.hints import Hint, hint_of
+from softhit.hierarchy.graph.successors import END, START, Successors, chances_ahead, successors_of
+from softhit.hierarchy.graph.wrap import wrap_branch, wrap_node
+from softhit.hierarchy.nodes import Ahead, Running, Start
+from softhit.hierarchy.reports import merge_reports
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable, RunnableConfig
+    from langgraph.graph import StateGraph
+
+    from softhit.hierarchy.branches import Branches
+
+__all__ = ["Allocator", "attach", "context_of", "recursion_limit", "share"]
+
+GraphT = TypeVar("GraphT", bound="StateGraph[Any, Any, Any, Any]")
+
+
+class Allocator(Protocol):
+    """What a graph needs of an allocator; see :class:`softhit.hierarchy.allocator.ContextAllocator`."""
+
+    def empty(self) -> dict[str, Any]:
+        """Return the state before the first boundary."""
+        ...
+
+    def boundary(
+        self,
+        context: Mapping[str, Any] | None,
+        reports: Mapping[str, Any] | None,
+        starting: Sequence[Start],
+        ahead: Sequence[Ahead] = (),
+        fields: Mapping[str, str] | None = None,
+        ending: bool = False,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the state after a boundary, and the new value of the reports."""
+        ...
+
+    def watched(
+        self, context: Mapping[str, Any] | None, reports: Mapping[str, Any] | None = None
+    ) -> set[str]:
+        """Return the state fields whose digests a boundary needs."""
+        ...
+
+
+def recursion_limit(steps: int) -> int:
+    """Return the ``recursion_limit`` with which an attached graph does as many steps as a plain one would.
+
+    A plain graph with limit ``steps`` runs nodes in ``steps`` supersteps at most. Attached, each of them has
+    two more, the gates and the boundary, and so has the start. LangGraph's default is 10,007.
+
+    >>> recursion_limit(25)
+    77
+    """
+    return 3 * steps + 2
+
+
+def attach(
+    builder: GraphT, allocator: Allocator, *, branches: Branches | None = None, graph_name: str = "graph"
+) -> GraphT:
+    """Let an allocator manage the context of a graph.
+
+    Every edge, branch, ``Command`` and ``Send`` to a node leads through a gate and the node ``context``,
+    which runs the allocator once for all nodes that start together, then they start. Once more it runs after
+    the last step, to write back what is new. The nodes' results, their order and what they stream stay as
+    they are. A node sees its context by ``allocator.view(state)``; what it does with it is reported by itself
+    when it ends.
+
+    Parameters
+    ----------
+    builder : StateGraph
+        With all its nodes and edges, not compiled yet. It is changed.
+    allocator : ContextAllocator
+    branches : Branches, optional
+        Where the branches taken are counted, as weights for the prefetch of later runs.
+    graph_name : str
+        Under which name they are counted.
+
+    Returns
+    -------
+    StateGraph
+        The same builder. Add nothing to it any more, compile it.
+
+    Raises
+    ------
+    MissingExtra
+        LangGraph is not installed.
+    InvalidInput
+        The builder is compiled or attached already, its state is not made of fields, a name the allocator
+        needs is taken, or a hint names a field that does not exist.
+
+    Notes
+    -----
+    Compiled subgraphs as nodes are not entered: nodes inside see the context as it was when the subgraph
+    started. Call :func:`share` on their builder, so that what they report is part of their own checkpoints.
+
+    A node with ``defer=True`` also waits for workers that a ``Send`` started. LangGraph itself lets it start
+    beside them when no edge starts anything.
+    """
+    require()
+    _check(builder)
+    wiring = _Wiring(builder, allocator, branches, graph_name)
+    private = [name for name in NAMES if name not in builder.channels]
+    wiring.insert(declare(builder))
+    _finish(builder, {BOUNDARY, *map(gate_of, wiring.targets), LAST}, private)
+    return builder
+
+
+def share(builder: GraphT) -> GraphT:
+    """Let the nodes of a subgraph take part in the context of the graph around it.
+
+    Call it on the subgraph's builder before it is compiled and added as a node. Its nodes see the context and
+    report like nodes of the graph around it; there are no boundaries inside.
+
+    Raises
+    ------
+    MissingExtra, InvalidInput
+        As by :func:`attach`.
+    """
+    require()
+    _check(builder)
+    private = [name for name in NAMES if name not in builder.channels]
+    declared = declare(builder, shared_only=True)
+    for side in ("input_schema", "output_schema"):
+        # a schema of its own, so that classes that know no such fields are not given them
+        schema = type("Shared", (), {})
+        builder.schemas[schema] = {**builder.schemas[getattr(builder, side)], **declared}
+        setattr(builder, side, schema)
+    for name, spec in builder.nodes.items():
+        spec.runnable = wrap_node(
+            _runnable(spec), name, lambda result: result, lambda now, value: None, nested=True
+        )
+    _finish(builder, set(), private)
+    return builder
+
+
+def context_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
+    """Return the allocator's state in a checkpoint: the latest of a thread, or the one that config names.
+
+    Parameters
+    ----------
+    graph : CompiledStateGraph
+        Attached, compiled with a checkpointer.
+    config : dict
+        ``{"configurable": {"thread_id": ...}}``.
+    """
+    if not getattr(graph, "checkpointer", None):
+        fail("graph", graph, "a graph compiled with a checkpointer")
+    found = graph.checkpointer.get_tuple(config)
+    return dict(found.checkpoint["channel_values"].get(CONTEXT, {})) if found else {}
+
+
+def _runnable(spec: Any) -> Runnable[Any, Any]:
+    made: Runnable[Any, Any] = spec.runnable
+    return made
+
+
+def _check(builder: Any) -> None:
+    from langgraph.graph import StateGraph
+
+    if not isinstance(builder, StateGraph):
+        fail("builder", builder, "a StateGraph that is not compiled")
+    if hasattr(builder, "_softhit"):
+        raise InvalidInput("builder must be a graph without an allocator; it has one already: attach it once")
+    if builder.compiled:
+        raise InvalidInput("builder must be a graph that is not compiled yet: attach the allocator first")
+    if "__root__" in builder.channels:
+        fail("state_schema", builder.state_schema, "made of fields (TypedDict, dataclass or pydantic model)")
+    for name, spec in builder.nodes.items():
+        if name == BOUNDARY or name.startswith(gate_of("")):
+            raise InvalidInput(
+                f"node {name!r} must have another name: 'context' and 'gate__...' are the allocator's"
+            )
+        inner = getattr(getattr(spec.runnable, "builder", None), "_softhit", None)
+        if inner == "attached":
+            raise InvalidInput(
+                f"node {name!r} is a subgraph with an allocator of its own, and two copies of one context "
+                f"cannot be merged: call share() instead of attach() on the subgraph"
+            )
+
+
+def _shape(builder: Any) -> Any:
+    return (
+        set(builder.nodes),
+        set(builder.edges),
+        set(builder.waiting_edges),
+        {(source, name) for source, branches in builder.branches.items() for name in branches},
+        repr(getattr(builder, "_node_defaults", None)),
+    )
+
+
+def _finish(builder: Any, hidden: set[str], private: list[str]) -> None:
+    """Mark the builder, and let its ``compile`` hide what the allocator added.
+
+    There is no other place to tag the nodes of a graph as hidden: with the tag they are left out of streams
+    and of ``interrupt_before="*"``, as the graph's own start is.
+    """
+    from langgraph.constants import TAG_HIDDEN
+
+    made: Callable[..., Any] = builder.compile
+    shape = _shape(builder)
+
+    @wraps(made)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        if _shape(builder) != shape:
+            raise InvalidInput(
+                "builder must stay as it is after the allocator was attached: its nodes or edges have changed"
+            )
+        compiled = made(*args, **kwargs)
+        for name in hidden:
+            compiled.nodes[name].tags = [TAG_HIDDEN]
+        # what streams and snapshots of the state show
+        compiled.stream_channels = [name for name in compiled.stream_channels if name not in private]
+        return compiled
+
+    builder.compile = compile
+    builder._softhit = "attached" if hidden else "shared"
+
+
+class _Wiring:
+    """The graph as the user made it, and what becomes of it."""
+
+    def __init__(
+        self, builder: StateGraph[Any, Any, Any, Any], allocator: Allocator, branches: Any, graph_name: str
+    ) -> None:
+        self.builder, self.allocator = builder, allocator
+        self.branches, self.graph_name = branches, graph_name
+        self.depth = int(getattr(allocator, "lookahead", 2))
+        self.successors: dict[str, Successors] = successors_of(builder)
+        self.targets = [name for name in builder.nodes if not _handles_errors(builder.nodes[name])]
+        self.channels = frozenset(channel_names(builder))
+        self.hints: dict[str, Hint] = {}
+        for name in self.targets:
+            spec = builder.nodes[name]
+            hint = hint_of(spec.runnable, spec.metadata)
+            if hint is not None:
+                self.hints[name] = hint
+                for field in hint.declared:
+                    if field not in self.channels:
+                        unknown(f"field of the hint of node {name!r},", field, sorted(self.channels))
+
+    # --- wiring --------------------------------------------------------------------------------------------
+
+    def insert(self, declared: Mapping[str, Any]) -> None:
+        """Redirect everything through the gates."""
+        from langgraph.types import Send
+
+        builder = self.builder
+        self._apply_defaults()
+        nodes = frozenset(self.targets)
+        change = partial(redirect_command, nodes=nodes)
+        for name, spec in builder.nodes.items():
+            spec.runnable = wrap_node(_runnable(spec), name, change, self._leave)
+            if isinstance(spec.ends, dict):
+                spec.ends = {redirect(end, nodes): label for end, label in spec.ends.items()}
+            else:
+                spec.ends = tuple(redirect(end, nodes) for end in spec.ends or ())
+            if spec.cache_policy is not None:
+                spec.cache_policy = _blind(spec.cache_policy)
+        builder.edges = {(u, redirect(v, nodes)) for u, v in builder.edges if v != END}
+        builder.waiting_edges = {(us, redirect(v, nodes)) for us, v in builder.waiting_edges if v != END}
+        for source, branches in builder.branches.items():
+            for name, branch in list(branches.items()):
+                ends = branch.ends
+                if ends is None:
+                    path = wrap_branch(branch.path, name, lambda target: redirect(target, nodes))
+                else:
+                    # names are mapped by the ends, only packets are not
+                    ends = {key: redirect(end, nodes) for key, end in ends.items()}
+                    path = wrap_branch(
+                        branch.path, name, lambda t: redirect(t, nodes) if isinstance(t, Send) else t
+                    )
+                builder.branches[source][name] = branch._replace(path=path, ends=ends)
+        sources = [START, *builder.nodes]
+        schema = type("ContextChannels", (), {})
+        builder.schemas[schema] = dict(declared)
+        for name in self.targets:
+            builder.add_node(gate_of(name), _gate(make_gate(name)), input_schema=schema)
+            builder.nodes[gate_of(name)].defer = builder.nodes[name].defer
+            builder.nodes[name].defer = False
+            builder.add_edge(gate_of(name), BOUNDARY)
+        builder.add_node(LAST, _gate(make_gate(END)), input_schema=schema)
+        builder.add_edge(LAST, BOUNDARY)
+        for source in sources:
+            builder.add_edge(source, LAST)
+        boundary: Any = self._boundary
+        builder.add_node(BOUNDARY, boundary, input_schema=schema)
+        builder.add_conditional_edges(BOUNDARY, _started, {name: name for name in [*self.targets, END]})
+
+    def _apply_defaults(self) -> None:
+        """Give the defaults for nodes to the user's nodes now: gates and boundary must not get them."""
+        builder = self.builder
+        defaults = getattr(builder, "_node_defaults", None)
+        if defaults is None:
+            return
+        handler = "__default_error_handler__"
+        if defaults.error_handler is not None:
+            builder.add_node(handler, defaults.error_handler)
+            builder.nodes[handler].is_error_handler = True
+            builder.nodes[handler].input_schema = builder.state_schema
+        for spec in builder.nodes.values():
+            regular = not _handles_errors(spec)
+            if regular and defaults.error_handler is not None and spec.error_handler_node is None:
+                spec.error_handler_node = handler
+            if regular and defaults.cache_policy is not None and spec.cache_policy is None:
+                spec.cache_policy = defaults.cache_policy
+            if defaults.retry_policy is not None and spec.retry_policy is None:
+                spec.retry_policy = defaults.retry_policy
+            if defaults.timeout is not None and spec.timeout is None:
+                spec.timeout = defaults.timeout
+        builder._node_defaults = type(defaults)()
+
+    # --- what the node `context` does ----------------------------------------------------------------------
+
+    def _boundary(self, state: Mapping[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        context, reports = state.get(CONTEXT) or self.allocator.empty(), state.get(REPORTS) or {}
+        before = state.get(STARTING) or {}
+        notes: list[dict[str, Any]] = list(state.get(GATES) or ())
+        names = sorted({note["node"] for note in notes if "payload" not in note})
+        tasks = [{"node": name} for name in names] + [note for note in notes if "payload" in note]
+        starting = sorted({task["node"] for task in tasks})
+        run = before.get("run") or str(config.get("configurable", {}).get("thread_id") or uuid.uuid4().hex)
+        ran = sorted({task["node"] for task in before.get("tasks", ())}) or [START]
+        turn = int(context.get("turn", 0))
+        if self.branches is not None:
+            moves = [(u, v) for u in ran for v in starting if v in self._maybe(u)]
+            self.branches.record(self.graph_name, run, turn, ran, moves)
+        chances = chances_ahead(starting, self.successors, self._chance(run), self.depth, self.hints)
+        wanted = {name for node in {*starting, *chances} if node in self.hints for name in self._fields(node)}
+        watched = self.allocator.watched(context, reports)
+        values = self._values(config, wanted | watched)
+        after, left = self.allocator.boundary(
+            context,
+            reports,
+            self._starts(tasks, values),
+            [Ahead(n, self.hints[n].fill(values), p, self._fields(n)) for n, p in chances.items()],
+            {
+                name: digest_of_value(values[name]) if name in values else ABSENT
+                for name in sorted(wanted | watched)
+                if name in self.channels
+            },
+            not tasks,
+        )
+        return {CONTEXT: after, REPORTS: left, STARTING: {"run": run, "tasks": tasks}}
+
+    def _starts(self, tasks: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> list[Start]:
+        starts: dict[Start, None] = {}
+        for task in tasks:
+            hint = self.hints.get(task["node"])
+            if hint is None:
+                starts[Start(task["node"])] = None
+                continue
+            payload = task.get("payload")
+            known = {**values, **payload} if isinstance(payload, Mapping) else values
+            starts[Start(task["node"], hint.fill(known), self._fields(task["node"]))] = None
+        return list(starts)
+
+    def _fields(self, node: str) -> tuple[str, ...]:
+        """Return the state fields a node's hint depends on; what only a payload has can change no more."""
+        return tuple(name for name in self.hints[node].fields if name in self.channels)
+
+    def _maybe(self, node: str) -> frozenset[str]:
+        return self.successors[node].maybe if node in self.successors else frozenset()
+
+    def _chance(self, run: str) -> Callable[[str, str, int], Any]:
+        from softhit.hierarchy.branches import uniform
+
+        if self.branches is None:
+            return uniform
+        return partial(self.branches.chance, self.graph_name, run)
+
+    def _values(self, config: RunnableConfig, names: set[str]) -> dict[str, Any]:
+        from langgraph.pregel._read import ChannelRead
+
+        wanted = sorted(names & self.channels)
+        if not wanted:
+            return {}
+        values: dict[str, Any] = ChannelRead.do_read(config, select=wanted, fresh=False)
+        return values
+
+    def _leave(self, now: Running, value: Mapping[str, Any]) -> None:
+        """Write back what is dirty where a node leaves this graph for the one around it.
+
+        There is no boundary any more, and this graph's state is given up.
+        """
+        self.allocator.boundary(now.context, merge_reports(now.reports, value), (), ending=True)
+
+
+def _handles_errors(spec: Any) -> bool:
+    return bool(getattr(spec, "is_error_handler", False))
+
+
+def _gate(function: Callable[[Any], dict[str, Any]]) -> Any:
+    """Return a gate as a node; it needs no thread of its own where the graph runs asynchronously."""
+    from langgraph._internal._runnable import RunnableCallable
+
+    async def asynchronous(state: Any) -> dict[str, Any]:
+        return function(state)
+
+    return RunnableCallable(function, asynchronous, trace=False)
+
+
+def _started(state: Mapping[str, Any]) -> list[Any]:
+    """Return all nodes that start: the branch after the boundary."""
+    from langgraph.types import Send
+
+    tasks = (state.get(STARTING) or {}).get("tasks", ())
+    return [Send(task["node"], task["payload"]) if "payload" in task else task["node"] for task in tasks]
+
+
+def _blind(policy: Any) -> Any:
+    """Return a cache policy that does not look at the allocator's channels, which change at every step."""
+    key: Callable[..., Any] = policy.key_func
+
+    def without(value: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(value, dict):
+            value = {k: v for k, v in value.items() if k not in NAMES}
+        return key(value, *args, **kwargs)
+
+    return replace(policy, key_func=without)
