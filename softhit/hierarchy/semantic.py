@@ -313,13 +313,14 @@ class SemanticCache:
                 accesses = row.payload["accesses"] + times
                 self.vectors.patch(id, {"accesses": accesses, "last_access": self._clock()})
 
-    def mark_clean(self, id: str, version: int) -> bool:
-        """Note that L3 has this version; does nothing (False) if another version is here by now."""
-        return self.vectors.patch(id, {"dirty": 0}, expected=version)
+    def mark_clean(self, id: str, version: int, digest: str | None = None) -> bool:
+        """Note that L3 has this version, of this text if given; False: another one is here by now."""
+        return self.vectors.patch(id, {"dirty": 0}, expected=version, digest=digest)
 
     def rebase(self, id: str, expected: int, version: int) -> bool:
-        """Give a row another version number iff it still has the expected one; say whether."""
-        check_int("version", version, low=1)
+        """Give a row a higher version number iff it still has the expected one; say whether."""
+        # a number that a row had before would let an older text's `mark_clean` pass for this one's
+        check_int("version", version, low=expected + 1)
         done = self.vectors.patch(id, {"version": version}, expected=expected)
         if done:
             self._tell("rebase", id, version=version, asked=expected)

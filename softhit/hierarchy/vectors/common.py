@@ -20,6 +20,7 @@ __all__ = [
     "INTEGERS",
     "NOISE",
     "check_changes",
+    "check_patch",
     "check_payload",
     "check_vector",
     "coldest_rows",
@@ -91,8 +92,16 @@ def check_payload(id: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     return check_changes(dict.fromkeys(INTEGERS) | dict(payload))
 
 
+def check_patch(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changed fields of a row, packed."""
+    for name, value in changes.items():
+        if name == "id" or value is None:  # to set a field to null deletes it in one engine, not in another
+            fail(f"changes[{name!r}]", value, "a field other than 'id' with a value other than None")
+    return check_changes(changes)
+
+
 def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changed fields, packed; refuse what is not plain data and numbers out of range."""
+    """Return fields, packed; refuse what is not plain data and numbers out of range."""
     for name in INTEGERS:
         if name in changes:
             low, high = (0, 1) if name == "dirty" else (1 if name == "version" else 0, 2**53)

@@ -18,7 +18,7 @@ from softhit.errors import InvalidInput, MissingExtra, Unavailable
 from softhit.hierarchy.vectors.common import (
     INTEGERS,
     NOISE,
-    check_changes,
+    check_patch,
     check_payload,
     check_vector,
     coldest_rows,
@@ -173,14 +173,21 @@ class EdgeVectors:
             self._update(q.UpdateOperation.upsert_points([point]))
         return True
 
-    def patch(self, id: str, changes: Mapping[str, Any], expected: int | None = None) -> bool:
-        """Change payload fields iff the point exists and (if given) has version ``expected``; say whether."""
-        if "id" in changes:
-            raise InvalidInput("changes must not name the field 'id'")
-        packed = check_changes(changes)
+    def patch(
+        self,
+        id: str,
+        changes: Mapping[str, Any],
+        expected: int | None = None,
+        *,
+        digest: str | None = None,
+    ) -> bool:
+        """Change payload fields iff the point exists and has what is expected; say whether."""
+        packed = check_patch(changes)
         with self._doing(f"change {id!r}"):
             present = self.fetch([id]).get(id)
             if present is None or (expected is not None and present.version != expected):
+                return False
+            if digest is not None and present.payload.get("digest") != digest:
                 return False
             if packed:
                 self._update(self._engine.UpdateOperation.set_payload([point_id(id)], packed))

@@ -57,8 +57,18 @@ class Vectors(Protocol):
         """Store a point iff its present version is ``expected`` (None: iff there is none); say whether."""
         ...
 
-    def patch(self, id: str, changes: Mapping[str, Any], expected: int | None = None) -> bool:
-        """Change payload fields iff the point exists and (if given) has version ``expected``; say whether."""
+    def patch(
+        self,
+        id: str,
+        changes: Mapping[str, Any],
+        expected: int | None = None,
+        *,
+        digest: str | None = None,
+    ) -> bool:
+        """Change payload fields iff the point exists and has what is expected; say whether.
+
+        Expected can be a version, and the value of the payload's field ``digest``.
+        """
         ...
 
     def delete(self, rows: Sequence[Row], clean_only: bool = True) -> int:

@@ -22,6 +22,7 @@ from softhit.hierarchy.vectors.common import (
     INTEGERS,
     NOISE,
     check_changes,
+    check_patch,
     check_payload,
     check_vector,
     coldest_rows,
@@ -243,23 +244,30 @@ class QdrantVectors:
             self._note(id, record)
         return done
 
-    def patch(self, id: str, changes: Mapping[str, Any], expected: int | None = None) -> bool:
-        """Change payload fields iff the point exists and (if given) has version ``expected``; say whether."""
-        if "id" in changes:
-            raise InvalidInput("changes must not name the field 'id'")
-        packed = check_changes(changes)
+    def patch(
+        self,
+        id: str,
+        changes: Mapping[str, Any],
+        expected: int | None = None,
+        *,
+        digest: str | None = None,
+    ) -> bool:
+        """Change payload fields iff the point exists and has what is expected; say whether."""
+        packed = check_patch(changes)
         mark = uuid.uuid4().hex
         # a mark on every change would deny ours when another client changes another field at that moment
         if "version" in changes:
             packed[_WRITE] = mark
+        must: dict[str, Any] = {"version": expected, "digest": digest}
+        must = {name: value for name, value in must.items() if value is not None}
         with self._doing(f"change {id!r}"):
             if self._exclusive:
-                key = self._catalogue().get(id)
-                if key is None or (expected is not None and key[3] != expected):
+                present = self._records([id]).get(id)
+                if present is None or any(present.get(name) != value for name, value in must.items()):
                     return False
                 selector: Any = [point_id(id)]
             else:
-                selector = self._match({} if expected is None else {"version": expected}, id)
+                selector = self._match(must, id)
             if packed:
                 self._client.set_payload(
                     self.collection, packed, points=selector, ordering=self._models.WriteOrdering.STRONG
@@ -270,8 +278,7 @@ class QdrantVectors:
             return False
         if "version" in changes:
             return bool(record[_WRITE] == mark)
-        same = all(record.get(name) == value for name, value in changes.items())
-        return same and (expected is None or record["version"] == expected)
+        return all(record.get(name) == value for name, value in (must | dict(changes)).items())
 
     def delete(self, rows: Sequence[Row], clean_only: bool = True) -> int:
         """Delete those rows whose version is still the given one (and that are clean); return how many."""
@@ -291,7 +298,7 @@ class QdrantVectors:
                 if self._exclusive:
                     selector: Any = models.PointIdsList(points=[point_id(id) for id in due])
                 else:
-                    only: dict[str, int] = {"dirty": 0} if clean_only else {}
+                    only: dict[str, int | str] = {"dirty": 0} if clean_only else {}
                     each: list[Any] = [self._match({"version": versions[id], **only}, id) for id in due]
                     selector = models.FilterSelector(filter=models.Filter(should=each))
                 self._client.delete(
@@ -365,7 +372,7 @@ class QdrantVectors:
 
     # the engine's side
 
-    def _match(self, values: Mapping[str, int], id: str | None = None) -> models.Filter:
+    def _match(self, values: Mapping[str, int | str], id: str | None = None) -> models.Filter:
         must: list[Any] = [
             self._models.FieldCondition(key=key, match=self._models.MatchValue(value=value))
             for key, value in values.items()

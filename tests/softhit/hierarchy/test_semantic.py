@@ -101,11 +101,13 @@ class Back:
         self.steps += 1
         clean = 0
         for row in self.cache.dirty_rows(self.most) if self.up else []:
-            found = self.documents.version(row.id)
-            if row.version != found + 1:
-                assert self.cache.rebase(row.id, row.version, found + 1)
-            self.documents.upsert(row.id, row.payload["text"], metadata_of(row), expected=found)
-            clean += self.cache.mark_clean(row.id, found + 1)
+            found, version = self.documents.version(row.id), row.version
+            if version <= found:
+                version = found + 1
+                assert self.cache.rebase(row.id, row.version, version)
+            text = row.payload["text"]
+            self.documents.upsert(row.id, text, metadata_of(row), expected=found, version=version)
+            clean += self.cache.mark_clean(row.id, version, digest_of(text))
         return clean
 
 
@@ -398,8 +400,11 @@ class TestWriteBack:
         assert not cache.mark_clean("a", row.version)
         assert [r.payload["text"] for r in cache.dirty_rows()] == [TEXTS[1]]
         assert not cache.rebase("a", expected=1, version=7)
+        with pytest.raises(InvalidInput, match="version must be an integer >= 3"):
+            cache.rebase("a", expected=2, version=2)
         assert cache.rebase("a", expected=2, version=7)
-        assert cache.mark_clean("a", 7)
+        assert not cache.mark_clean("a", 7, digest_of(TEXTS[0]))
+        assert cache.mark_clean("a", 7, digest_of(TEXTS[1]))
         assert cache.get(["a"])["a"].segment.version == 7
 
     def test_dirty_rows_come_coldest_first(self, opened):
@@ -460,7 +465,7 @@ class Whole(RuleBasedStateMachine):
         self.now = 0
         self.capacity = capacity
         self.rows: dict[str, dict] = {}
-        self.records: dict[str, list[str]] = {}
+        self.records: dict[str, tuple[int, str]] = {}
         self.documents = SqliteDocuments(":memory:")
         self.up = True
         self.cache = None
@@ -525,21 +530,23 @@ class Whole(RuleBasedStateMachine):
     def write_back(self):
         for row in self.cache.dirty_rows(1):
             mine = self.rows[row.id]
-            held = self.records.setdefault(row.id, [])
-            if row.version != len(held) + 1:
-                assert self.cache.rebase(row.id, row.version, len(held) + 1)
-                mine["version"] = len(held) + 1
-            self.documents.upsert(row.id, mine["text"], metadata_of(row), expected=len(held))
-            held.append(mine["text"])
-            assert self.cache.mark_clean(row.id, mine["version"])
+            latest = self.records.get(row.id, (0, ""))[0]
+            if row.version <= latest:
+                assert self.cache.rebase(row.id, row.version, latest + 1)
+                mine["version"] = latest + 1
+            version, text = mine["version"], mine["text"]
+            self.documents.upsert(row.id, text, metadata_of(row), expected=latest, version=version)
+            self.records[row.id] = (version, text)
+            assert not self.cache.mark_clean(row.id, version, digest_of(text + "."))
+            assert self.cache.mark_clean(row.id, version, digest_of(text))
             mine["dirty"] = False
 
     @rule(id=st.sampled_from("abcdef"), text=st.sampled_from(TEXTS))
     def somebody_writes_l3(self, id, text):
-        held = self.records.setdefault(id, [])
-        if not held or held[-1] != text:
-            self.documents.upsert(id, text, {}, expected=len(held))
-            held.append(text)
+        latest, held = self.records.get(id, (0, None))
+        if held != text:
+            self.documents.upsert(id, text, {}, expected=latest)
+            self.records[id] = (latest + 1, text)
 
     @rule(id=st.sampled_from("abcdef"))
     def somebody_deletes_from_l3(self, id):
@@ -553,10 +560,10 @@ class Whole(RuleBasedStateMachine):
             if row is None or row["dirty"]:
                 continue
             held = self.records.get(id)
-            if not held:
+            if held is None:
                 del self.rows[id]
-            elif len(held) != row["version"]:
-                row.update(version=len(held), text=held[-1])
+            elif held[0] != row["version"]:
+                row.update(version=held[0], text=held[1])
 
     @rule()
     def reconcile(self):

@@ -38,7 +38,7 @@ POOL = np.array(
 
 def payload(id: str, version: int = 1, dirty: int = 0, accesses: int = 0, last: int = 0, text: str = "x"):
     numbers = {"version": version, "dirty": dirty, "accesses": accesses, "last_access": last}
-    return {"id": id, "text": text, **numbers, "dependency_fields": ["user"], "group": None}
+    return {"id": id, "text": text, "digest": text[:1], **numbers, "fields": ["user"], "group": None}
 
 
 @contextmanager
@@ -125,6 +125,7 @@ class Against(RuleBasedStateMachine):
     @rule(
         id=IDS,
         expected=VERSIONS,
+        digest=st.none() | st.sampled_from("abcd"),
         changes=st.fixed_dictionaries(
             {},
             optional={
@@ -132,13 +133,17 @@ class Against(RuleBasedStateMachine):
                 "dirty": st.integers(0, 1),
                 "accesses": SMALL,
                 "last_access": SMALL,
-                "group": st.sampled_from([None, "g", "\udfff"]),
+                "group": st.sampled_from(["", "g", "\udfff"]),
             },
         ),
     )
-    def patch(self, id, expected, changes):
-        hit = id in self.model and expected in (None, self.model[id][1]["version"])
-        assert self.store.patch(id, changes, expected) == hit
+    def patch(self, id, expected, digest, changes):
+        hit = (
+            id in self.model
+            and expected in (None, self.model[id][1]["version"])
+            and digest in (None, self.model[id][1]["digest"])
+        )
+        assert self.store.patch(id, changes, expected, digest=digest) == hit
         if hit:
             self.model[id][1].update(changes)
 
@@ -297,8 +302,9 @@ class TestContent:
         for vector in (POOL[0][:3], POOL[0] * 0, POOL[0] * np.nan, POOL, "abcd"):
             with pytest.raises(InvalidInput, match="vector must be a vector of 4 finite numbers"):
                 store.upsert("a", vector, payload("a"), None)
-        with pytest.raises(InvalidInput, match="'id'"):
-            store.patch("a", {"id": "b"})
+        for changes in ({"id": "b"}, {"group": None}, {"version": None}):
+            with pytest.raises(InvalidInput, match="other than 'id' with a value"):
+                store.patch("a", changes)
         assert store.count() == 0
 
     def test_empty_questions_have_empty_answers(self, store):
