@@ -27,6 +27,48 @@ Name = Annotated[
 
 
 @app.command()
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder: stores, logs and checkpoints.")
+    ] = Path("results/hierarchy"),
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A LoCoMo json instead of the language reference.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="What leaves L1 first: priority_lru, lru, solar, ...")
+    ] = "priority_lru",
+    budget: Annotated[str, typer.Option("--budget", help="Tokens of L1.")] = "1200",
+    capacity: Annotated[
+        str | None, typer.Option("--capacity", help="Points of L2; default: what L3 holds, and 16.")
+    ] = None,
+    questions: Annotated[str, typer.Option("--questions", help="How many are asked in each run.")] = "4",
+    engine: Annotated[str, typer.Option("--engine", help="L2: qdrant, or edge, in process.")] = "qdrant",
+    url: Annotated[str | None, typer.Option("--url", help="L2: a Qdrant server instead of a folder.")] = None,
+    seed: Annotated[str, typer.Option("--seed", help="Seed of policies that draw.")] = "0",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the numbers.")] = False,
+) -> None:
+    """Run an agent twice: the second run finds what the first wrote.
+
+    A graph of LangGraph with a stand-in for the language model; no network. Turn by turn it prints what
+    enters and leaves the context, and why. After Ctrl-C the same command goes on.
+    """
+    from softhit_lab.hierarchy.demo import Settings, run_demo
+
+    settings = Settings(
+        data=data,
+        policy=policy,
+        budget=ranges.whole("budget", budget, low=1),
+        capacity=None if capacity is None else ranges.whole("capacity", capacity, low=1),
+        questions=ranges.whole("questions", questions, low=1, high=10_000),
+        engine=engine,
+        url=url,
+        seed=ranges.whole("seed", seed),
+    )
+    if run_demo(output, settings, quiet=quiet):
+        raise typer.Exit(130)
+
+
+@app.command()
 def explain(
     run: Run,
     name: Name = None,

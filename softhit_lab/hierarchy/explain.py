@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import wrap
 
 from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
 
 from softhit.check import nearest, unknown
 from softhit.cost import cost
@@ -20,7 +20,7 @@ from softhit_lab.hierarchy.story import Turn, move, reason, turns_of
 from softhit_lab.screen import check_place, console
 from softhit_lab.single import conditions
 
-__all__ = ["explain_run", "find_logs", "grid", "write_run_as_trace"]
+__all__ = ["explain_run", "find_logs", "show_rows", "write_run_as_trace"]
 
 
 def find_logs(run: Path, name: str | None) -> list[Path]:
@@ -54,14 +54,22 @@ def _only(run: Path, logs: Sequence[Path]) -> Path:
     return logs[0]
 
 
-def grid(rows: Sequence[tuple[str, ...]], indent: int = 2) -> Padding:
-    """Return rows of plain text in columns; long texts are folded."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in rows[0] if rows else ():
-        table.add_column(overflow="fold")
+def show_rows(rows: Sequence[tuple[str, ...]], indent: int = 2, style: str = "") -> None:
+    """Print rows of plain text in columns as wide as the terminal allows; long texts are folded."""
+    screen = console()
+    if not rows:
+        return
+    room = screen.width - indent - 2 * (len(rows[0]) - 1)
+    widths = [min(max(1, *map(len, column)), room * 2 // 5) for column in zip(*rows, strict=True)]
+    widths[-1] = max(room - sum(widths[:-1]), 10)
     for row in rows:
-        table.add_row(*map(escape, row))
-    return Padding(table, (0, 0, 0, indent))
+        # an empty cell has one line, too
+        cells = [
+            wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(row, widths, strict=True)
+        ]
+        for line in zip_longest(*cells, fillvalue=""):
+            text = "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True))
+            screen.print(" " * indent + text.rstrip(), style=style, markup=False, soft_wrap=True)
 
 
 def _rows(turn: Turn) -> list[tuple[str, ...]]:
@@ -97,11 +105,11 @@ def explain_run(run: Path, name: str | None, turn: int | None, segment: str | No
     screen = console()
     for one in turns:
         _show_title(one)
-        if one.events:
-            screen.print(grid(_rows(one)))
+        show_rows(_rows(one))
     kinds = {e["kind"] for t in turns for e in t.events}
     meant = [(kind.replace("_", " "), text) for kind, text in EVENTS.items() if kind in kinds]
-    screen.print(grid([("", ""), *meant], 0), style="dim")
+    screen.print()
+    show_rows(meant, 0, "dim")
 
 
 def _show_title(turn: Turn) -> None:
@@ -131,7 +139,7 @@ def _explain_segment(told: Sequence[tuple[str, Sequence[Turn]]], segment: str, t
         )
     screen = console()
     screen.print(f"[bold]{escape(segment)}[/bold]")
-    screen.print(grid([("run, turn", "event", "where", "why"), *rows]))
+    show_rows([("run, turn", "event", "where", "why"), *rows])
 
 
 def write_run_as_trace(run: Path, name: str | None, output: Path, schedule: Path | None) -> None:

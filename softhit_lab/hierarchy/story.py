@@ -28,6 +28,15 @@ MOVES = {
 """Where an event moves a segment; ⇒: its text is written there. See :func:`move`."""
 
 
+_OUTCOMES = {
+    "stored": "L3 has it",
+    "superseded": "L3 has it, but L2 has a newer text by now",
+    "conflict": "L3 had another text under this number: renumbered",
+    "failed": "not written, tried again later",
+    "refused": "L3 refuses it",
+    "outage": "L3 is away",
+    "back": "L3 is back",
+}
 OWN = ("derived", "said")
 """Reasons of loads that come from a node or from the conversation, not from L2."""
 
@@ -168,7 +177,8 @@ def reason(event: Event) -> str:
     if kind == "miss" and event.get("query"):
         parts.append(f"hint: {event['query']}")
     if kind == "store":
-        parts += [f"version {event['version']}"] if "version" in event and not parts else []
+        parts.append(_OUTCOMES.get(str(event.get("outcome", "stored")), str(event.get("outcome"))))
+        parts += [_version(event)] if "version" in event else []
         parts += [str(event["error"])] if event.get("error") else []
     return "; ".join(parts)
 
@@ -220,10 +230,13 @@ def _version(event: Event) -> str:
 
 
 def _written(events: Sequence[Event]) -> list[str]:
-    where = "L2" if events[0]["kind"] == "write_back" else "L3"
-    fine, failed = [e for e in events if not e.get("error")], [e for e in events if e.get("error")]
-    lines = [f"to {where}: {_names(fine, _version)}"] if fine else []
-    return lines + [f"to {where} failed: {_names([e])}: {reason(e)}" for e in failed]
+    return [f"to L2: {_names(events, _version)}"]
+
+
+def _stored(events: Sequence[Event]) -> list[str]:
+    done = [e for e in events if e.get("outcome", "stored") == "stored"]
+    other = [e for e in events if e not in done]
+    return [*([f"to L3: {_names(done, _version)}"] if done else []), *_others(other)]
 
 
 def _others(events: Sequence[Event]) -> list[str]:
@@ -243,7 +256,7 @@ _SHORT: dict[str, Callable[[Sequence[Event]], list[str]]] = {
     # a segment that was missed is loaded or skipped, which is told
     "miss": lambda events: _others([e for e in events if "segment" not in e]),
     "stage": _staged,
-    "store": _written,
+    "store": _stored,
     "write_back": _written,
 }
 
@@ -324,5 +337,5 @@ def tally(events: Sequence[Event]) -> Tally:
         invalidated=len(of("invalidate")),
         derived=len(of("derive")),
         written_back=len(of("write_back")),
-        stored=sum(not e.get("error") for e in of("store")),
+        stored=sum(e.get("outcome", "stored") in ("stored", "superseded") for e in of("store")),
     )

@@ -78,8 +78,10 @@ class TestInShort:
         ]
 
     def test_a_failed_write_to_l3_says_so(self) -> None:
-        lines = in_short(turns_of([event(1, "store", "a", error="L3 is down")])[0])
-        assert lines == [("store", "to L3 failed: a: L3 is down")]
+        failed = event(1, "store", "a", version=2, outcome="failed", error="no route to host")
+        lines = in_short(turns_of([failed])[0])
+        assert lines == [("store", "a: not written, tried again later; version 2; no route to host")]
+        assert tally([failed]).stored == 0
 
     def test_a_batch_that_pins_hinder_says_so(self) -> None:
         assert reason(event(1, "batch", before=9, coming=0, mark=5, after=8, reached=False)).endswith(
