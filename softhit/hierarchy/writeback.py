@@ -242,11 +242,6 @@ class WriteBack:
             self._failures.pop(row.id, None)
             self._away.clear()
             back, self._outage = self._outage, None
-            if back is not None:
-                now = self._clock()
-                for id, failure in self._failures.items():
-                    if failure.due < math.inf:
-                        self._failures[id] = Failure(failure.attempts, now, failure.error, failure.version)
         if back is not None:
             self._tell("back", row.id, attempts=back.attempts)
         return "clean" if clean else "superseded"
