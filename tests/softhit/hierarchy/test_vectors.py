@@ -1,7 +1,9 @@
 """Both engines keep exactly what a dictionary would, in exact order, for one owner, also after a kill -9."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -617,6 +619,24 @@ class TestLock:
         for kind in LOCAL:
             with pytest.raises(Unavailable, match="failed to open its folder"):
                 make_vectors(tmp_path / "file" / "l2", 4, engine=kind)
+
+
+class TestDisk:
+    def test_local_mode_logs_its_writes_also_in_a_file_made_without_it(self, tmp_path):
+        file = tmp_path / "collection" / "segments" / "storage.sqlite"
+        store = make_vectors(tmp_path, 4)
+        store.upsert("a", POOL[0], payload("a"), None)
+        store.close()
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            # as the client makes it by itself
+            assert database.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+        store = make_vectors(tmp_path, 4)
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        own = store._client._client.collections["segments"].storage.storage
+        assert own.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert store.count() == 1
+        store.close()
 
 
 class TestMemory:
