@@ -61,6 +61,18 @@ class TestLoading:
         assert l2_of(one).searches == ["topic", "topic"]
         assert one.held() == ["a", "b"]
 
+    def test_a_hint_is_asked_again_once_l2_has_got_something_new(self) -> None:
+        one = run(library({"a": 10}))
+        one.cross(Start("node", "topic"), fields={"user": "1"})
+        view = one.view()
+        view.derive("note", text_of(10, "topic", "finding"), fields=["user"])
+        one.report(view)
+        one.cross(Start("node"), fields={"user": "1"})
+        one.cross(Start("node"), fields={"user": "2"})
+        assert one.held() == ["a"]
+        one.cross(Start("node", "topic"), fields={"user": "2"})
+        assert one.held() == ["a", "note"]
+
     def test_a_retrieved_segment_above_the_budget_is_passed_over_and_stays_in_l2(self) -> None:
         one = run(library({"big": 200, "small": 10}))
         one.cross(Start("node", "topic"))
@@ -122,6 +134,14 @@ class TestWatermarks:
         assert one.held() == ["c", "d"]
         assert one.context["batches"] == 1
         assert one.context["evicted"] == 40
+
+    def test_a_batch_ends_exactly_at_the_low_mark(self) -> None:
+        one = run({**library({"a": 21, "b": 20, "c": 5}), **library({"d": 40}, "other")})
+        one.cross(Start("node", "topic"))
+        one.cross(Start("node", "other"))
+        assert one.kinds("evict") == ["a"]  # 46 - 21 + 40 = 65
+        (batch,) = [e for e in one.events if e["kind"] == "batch"]
+        assert (batch["before"], batch["coming"], batch["after"], batch["reached"]) == (46, 40, 25, True)
 
     def test_marks_are_exact_where_floating_point_is_not(self) -> None:
         # 0.57 * 100 is 56.99999999999999 in floating point; 57 tokens are at the mark, not above it
@@ -225,6 +245,17 @@ class TestPins:
             one.cross(Start("node"))
         one.cross(Start("node", "other"))
         assert one.held() == ["a", "d"]
+
+    def test_what_was_accessed_often_gives_way_where_other_pins_take_the_low_mark(self) -> None:
+        texts = {**library({"a": 20, "b": 20, "p": 30}), **library({"d": 20}, "other")}
+        one = run(texts, pin_accesses=1, policy="fifo")
+        one.cross(Start("node", "topic"))
+        view = one.view()
+        view.pin("p")
+        view.text("a")
+        one.report(view)
+        one.cross(Start("node", "other"))
+        assert one.held() == ["d", "p"]
 
     def test_of_those_accessed_often_the_ones_with_the_fewest_accesses_give_way(self) -> None:
         one = run(
@@ -458,6 +489,36 @@ class TestDerivedText:
         assert one.held() == ["note", "note@worker", "note@worker.2"]
         assert {one.view().peek(id) for id in one.held()} == {"of a", "of b", "of c"}
 
+    def test_of_two_branches_again_is_the_next_version_of_each(self) -> None:
+        one = run()
+        one.cross(Start("left"), Start("right"))
+        for turn in (1, 2):
+            views = [one.view("left"), one.view("right")]
+            for view in views:
+                view.derive("note", f"of the {view.node}, {turn}")
+            one.report(*views)
+            one.cross(Start("left"), Start("right"))
+        held = one.context["l1"]
+        assert {id: s["version"] for id, s in held.items()} == {"note": 2, "note@right": 2}
+        assert one.view().peek("note@right") == "of the right, 2"
+
+    def test_that_waits_for_l2_is_not_hidden_by_the_older_one_that_l2_has(self) -> None:
+        one = run({"note": text_of(10, "topic", "old")})
+        cache = l2_of(one)
+        one.cross(Start("node"), fields={"user": "1"})
+        view = one.view()
+        view.derive("note", text_of(10, "topic", "new"), fields=["user"])
+        one.report(view)
+        cache.full = True
+        one.cross(Start("node"), fields={"user": "2"})
+        assert list(one.context["unsaved"]) == ["note"]
+        one.cross(Start("node", "topic"), fields={"user": "2"}, ahead=[Ahead("soon", "topic old", 1)])
+        assert one.held() == []
+        assert one.context["staged"] == {}
+        cache.full = False
+        one.cross(Start("node", "topic"), fields={"user": "2"})
+        assert one.view().peek("note") == text_of(10, "topic", "new")
+
     def test_equal_texts_of_two_branches_are_one(self) -> None:
         one = run()
         one.cross(Start("left"), Start("right"))
@@ -557,6 +618,19 @@ class TestInvalidation:
         assert one.held() == []
         assert l2_of(one).rows["note"][1] == "of the user"
 
+    def test_reaches_what_was_staged_or_asked_for_without_the_field(self) -> None:
+        one = run({**library({"a": 10}), **library({"b": 10}, "next")})
+        one.cross(Start("node"), ahead=[Ahead("soon", "next", 1)], fields={"user": "1"})
+        starting = [
+            Start("soon", "next", ("user",)),
+            Start("left", "topic"),
+            Start("right", "topic", ("user",)),
+        ]
+        one.cross(*starting, fields={"user": "1"})
+        assert one.held() == ["a", "b"]
+        one.cross(Start("node"), fields={"user": "2"})
+        assert one.held() == []
+
     def test_reaches_what_came_by_another_hint_and_was_needed_by_this_one(self) -> None:
         one = run(library({"a": 10}))
         one.cross(Start("node", "topic"), fields={"user": "1"})
@@ -630,6 +704,17 @@ class TestTheState:
         one = run({"a": "topic secretword"})
         one.cross(Start("node", "topic"), ahead=[Ahead("soon", "secretword", 1)])
         assert "secretword" not in json.dumps({k: one.context[k] for k in ("l1", "staged", "unsaved")})
+
+    def test_reading_and_naming_in_one_run_of_a_node_is_one_access(self) -> None:
+        one = run(library({"a": 10}))
+        one.cross(Start("left", "topic"), Start("right"))
+        for name in ("left", "right"):
+            view = one.view(name)
+            view.text("a")
+            view.refer("[ctx:a]")
+            one.report(view)
+        one.cross(Start("node"))
+        assert one.context["l1"]["a"]["accesses"] == 2
 
     def test_reports_are_applied_once(self) -> None:
         one = run(library({"a": 10}))

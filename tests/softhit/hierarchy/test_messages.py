@@ -147,6 +147,8 @@ class TestSelecting:
         held = {s.id for s in made if data.draw(st.booleans())}
         left = selected(talk, made, held, {s.id for s in made})
         assert fault(left) == ""
+        inside = {s.id for s in segments(left)}
+        assert inside <= held
         position = {id(m): i for i, m in enumerate(talk)}
         assert [position[id(m)] for m in left] == sorted(position[id(m)] for m in left)
 
