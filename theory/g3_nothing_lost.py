@@ -158,7 +158,7 @@ def interrupted(
     vectors: Callable[..., Any] = Interrupted,
     documents: Callable[..., Any] = Interrupted,
 ) -> None:
-    """The classes themselves, on disk: one client interrupted by another one, all 320 cases of two acts before."""
+    """The classes themselves, on disk: one client interrupted by another one, in 320 cases."""
     stack = Stack(1000, cache, None, vectors, documents)
     try:
         equal(races(stack), 320, "cases")
@@ -273,13 +273,10 @@ CLAIM = Claim(
         Mutant(
             "induction_deletes", "step_by_step", {"protocol": replace(OURS, deletes_if_same=False)}, "neither"
         ),
-        Mutant(
-            "class_marks", "machine", {"cache": MarksAnyVersion}, "the post's handler on the real classes"
-        ),
         Mutant("class_clean", "machine", {"cache": ArrivesClean}, "dirty=false on the real classes"),
         Mutant("class_deletes", "interrupted", {"vectors": DeletesById}, "the post's eviction job"),
         Mutant("class_stores", "interrupted", {"documents": OneRecordAKey}, "the post's upsert"),
-        Mutant("class_marks_too", "interrupted", {"cache": MarksAnyVersion}, "the post's handler"),
+        Mutant("class_marks", "interrupted", {"cache": MarksAnyVersion}, "the post's handler"),
     ),
     proofs=("G3.md",),
 )

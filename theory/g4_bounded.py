@@ -124,10 +124,10 @@ CLAIM = Claim(
     ),
     variant="one client at a time; any order of operations, failures and kills",
     source="the context-cache post's L2 eviction; the stuck state and the refusal are ours",
-    status="computed",
+    status="proved",
     scope=(
-        "the protocol: 3 ids, 3 writes, capacity 1, walked in full; the classes: Hypothesis state machines "
-        "on Qdrant and SQLite files, capacities 1 and 2"
+        "the protocol: proofs/G4.md, and 3 ids, 3 writes, capacity 1 walked in full; the classes: Hypothesis "
+        "state machines on Qdrant and SQLite files, capacities 1 and 2"
     ),
     breaks="as written; clients of one server that add at the same moment may exceed it by as many rows",
     checks=(
@@ -143,4 +143,5 @@ CLAIM = Claim(
         Mutant("class_grows", "machine", {"cache": Grows}, "no write is refused"),
         Mutant("class_never_writes", "machine", {"cache": NeverWrites}, "dirty rows for ever"),
     ),
+    proofs=("G4.md",),
 )

@@ -74,7 +74,7 @@ def act(stack: Stack, agent: Agent, what: str, id: str, other: bool = False) -> 
 
 
 def races(stack: Stack) -> int:
-    """Interrupt one client by another one at every point, by every act, after every two acts; return how many.
+    """Interrupt a client by another one at every point, by every act, after every two acts; say how often.
 
     Each case has an id of its own, in one store. Raises ``Refuted`` if a newest text is lost.
     """
