@@ -117,11 +117,10 @@ class _Teller:
 
     def __init__(self, log: Path, quiet: bool) -> None:
         self._log, self._quiet = log, quiet
-        self._after: tuple[str, ...] = ()
+        self._started: dict[int, tuple[str, ...]] = {}
         self._seen = 0
         # what a run that is resumed did before has been told
-        for turn in turns_of(self._new()):
-            self._after = turn.starting
+        turns_of(self._new(), self._started)
 
     def _new(self) -> list[Event]:
         events: list[Event] = []
@@ -131,8 +130,7 @@ class _Teller:
         return new
 
     def __call__(self) -> None:
-        for turn in turns_of(self._new(), self._after):
-            self._after = turn.starting
+        for turn in turns_of(self._new(), self._started):
             self._show(turn)
 
     def _show(self, turn: Turn) -> None:
@@ -147,7 +145,7 @@ class _Teller:
     def say(self, what: str, text: str) -> None:
         """Print a line about the agent itself."""
         if not self._quiet:
-            console().print(f"[bold cyan]{what}[/bold cyan] {escape(text)}")
+            console().print(f"[bold cyan]{what}[/bold cyan]  {escape(text)}")
 
 
 def _log_of(folder: Path, run: str) -> Path:
@@ -188,6 +186,11 @@ def _announce(place: Workspace, settings: Settings, library: Library, name: str)
         f"{place.cache.capacity} points, L3 {len(library.documents)} documents",
         soft_wrap=True,
     )
+    console().print(
+        "in parentheses: cosines of what is loaded, scores of what is evicted; p: how likely a node follows",
+        style="dim",
+        soft_wrap=True,
+    )
 
 
 def _run(
@@ -205,8 +208,10 @@ def _run(
             tell()
             for answer in (step.get("write") or {}).get("answers", {}).values():
                 tell.say("answer", without_tags(answer))
+        tell()
 
-    if app.get_state(config).next:
+    # tasks, and not next: that leaves out what has run already, though its step was not committed
+    if app.get_state(config).tasks:
         tell.say("resumed", f"in question {app.get_state(config).values.get('number', 1)}")
         go(None)
     for number in range(app.get_state(config).values.get("done", 0) + 1, len(asked) + 1):

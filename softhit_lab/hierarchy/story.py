@@ -80,15 +80,24 @@ def _nodes(names: Sequence[str]) -> str:
     return ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in times.items())
 
 
-def turns_of(events: Iterable[Event], after: tuple[str, ...] = ()) -> list[Turn]:
-    """Group the events of a run into turns; ``after`` names the nodes that ran before the first of them.
+def turns_of(events: Iterable[Event], known: dict[int, tuple[str, ...]] | None = None) -> list[Turn]:
+    """Group the events of a run into turns.
 
+    Parameters
+    ----------
+    events : iterable
+    known : dict, optional
+        Which nodes started at earlier turns; those of ``events`` are added.
+
+    Examples
+    --------
     >>> first = {"turn": 1, "kind": "turn", "nodes": ["a"]}
     >>> load, last = {"turn": 1, "kind": "load", "segment": "s"}, {**first, "turn": 2, "nodes": []}
     >>> turns = turns_of([first, load, last])
     >>> [(t.title, len(t.events)) for t in turns]
     [('start → a', 1), ('a → end', 0)]
     """
+    started = {} if known is None else known
     groups: dict[int, tuple[dict[str, Any], list[Event]]] = {}
     for event in events:
         head, rest = groups.setdefault(event["turn"], ({}, []))
@@ -98,9 +107,9 @@ def turns_of(events: Iterable[Event], after: tuple[str, ...] = ()) -> list[Turn]
             rest.append(event)
     made: list[Turn] = []
     for number, (head, rest) in sorted(groups.items()):
-        starting = () if head.get("ending") else tuple(head.get("nodes", ()))
-        made.append(Turn(number, after, starting, head, tuple(rest)))
-        after = starting if head else after
+        if head:
+            started[number] = () if head.get("ending") else tuple(head.get("nodes", ()))
+        made.append(Turn(number, started.get(number - 1, ()), started.get(number, ()), head, tuple(rest)))
     return made
 
 
@@ -140,8 +149,8 @@ def _ending(event: Event) -> str:
 def _batch(event: Event) -> str:
     text = f"{event['before']} tokens in L1 and {event['coming']} coming: down to {event['mark']} in all"
     if "after" in event:
-        text += f"; {event['before'] - event['after']} left"
-        text += "" if event.get("reached", True) else ", the rest is pinned or in use"
+        text += f"; {event['before'] - event['after']} went"
+        text += "" if event.get("reached", True) else ", what else there is is pinned or in use"
     return text
 
 

@@ -17,7 +17,7 @@ from softhit.hierarchy.log import read_log
 from softhit_lab.cli import app
 from softhit_lab.hierarchy.demo import RUNS, Settings, run_demo
 from softhit_lab.hierarchy.standin import make_standin
-from softhit_lab.hierarchy.story import Tally, tally
+from softhit_lab.hierarchy.story import Tally, Turn, tally
 
 ABOUT = {
     "garden": "roses tulips weeds compost seedlings hedges orchids lawns ponds beetles sunflowers gravel",
@@ -149,16 +149,38 @@ class Interrupted:
 
 class TestInterruption:
     @pytest.mark.parametrize("at", [0, 2, 9, 26])
-    def test_after_ctrl_c_the_same_command_goes_on_as_if_nothing_had_been(
+    def test_after_ctrl_c_in_a_node_the_same_command_goes_on(
         self, at: int, finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         stops: Any = Interrupted(at)
         assert run_demo(tmp_path / "d", settings(data), model=stops, quiet=True) is True
         assert "interrupted; the same command goes on" in capsys.readouterr().err
         assert run_demo(tmp_path / "d", settings(data), quiet=True) is False
-        for log, whole in zip(logs(tmp_path / "d"), logs(finished), strict=True):
-            kinds = [(e["turn"], e["kind"], e.get("segment")) for e in log if e["kind"] != "store"]
-            assert kinds == [(e["turn"], e["kind"], e.get("segment")) for e in whole if e["kind"] != "store"]
+        self.same(tmp_path / "d", finished)
+
+    @pytest.mark.parametrize("turn", [1, 2, 4, 5, 6, 8])
+    def test_after_ctrl_c_between_nodes_too(
+        self, turn: int, finished: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(_: object, told: Turn) -> None:
+            if told.number == turn:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("softhit_lab.hierarchy.demo._Teller._show", stop)
+            assert run_demo(tmp_path / "d", settings(data), quiet=True) is True
+        assert run_demo(tmp_path / "d", settings(data), quiet=True) is False
+        self.same(tmp_path / "d", finished)
+
+    @staticmethod
+    def same(folder: Path, whole: Path) -> None:
+        """Nothing differs but when L3 was written."""
+        for log, wanted in zip(logs(folder), logs(whole), strict=True):
+            assert without_store(log) == without_store(wanted)
+
+
+def without_store(log: list[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(e["turn"], e["kind"], e.get("segment")) for e in log if e["kind"] != "store"]
 
 
 class TestSettings:

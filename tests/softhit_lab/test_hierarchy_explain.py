@@ -70,7 +70,7 @@ class TestInShort:
         ]
         assert in_short(second) == [
             ("hit", "400 tokens: with/5"),
-            ("batch", "300 tokens in L1 and 50 coming: down to 300 in all; 100 left"),
+            ("batch", "300 tokens in L1 and 50 coming: down to 300 in all; 100 went"),
             ("write back", "to L2: note/x (version 1)"),
             ("evict", "100 tokens: note/x (∞)"),
             ("flush", "50 tokens: try/1"),
@@ -85,7 +85,7 @@ class TestInShort:
 
     def test_a_batch_that_pins_hinder_says_so(self) -> None:
         assert reason(event(1, "batch", before=9, coming=0, mark=5, after=8, reached=False)).endswith(
-            "1 left, the rest is pinned or in use"
+            "1 went, what else there is is pinned or in use"
         )
 
 
