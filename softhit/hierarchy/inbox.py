@@ -69,7 +69,7 @@ def _derive(work: Work, reports: Iterable[Report]) -> None:
             continue
         taken[made["id"]] = made["digest"]
         if made["id"] != id:
-            made["version"] = 1
+            made["version"], made["dirty"] = 1, True  # L2 has nothing under this id
             work.event("conflict", made, node=node, why=f"another branch derived {id!r} too")
         _take(work, made, node)
 
@@ -85,7 +85,7 @@ def _take(work: Work, made: SegmentJson, node: str) -> None:
             return
         made["version"], made["dirty"] = known["version"], known["dirty"]
     elif known is not None:
-        made["version"] = max(made["version"], known["version"] + 1)
+        made["version"], made["dirty"] = max(made["version"], known["version"] + 1), True
         made["pinned"] = made["pinned"] or known["pinned"]
     work.forget(id)
     work.event("derive", made, node=node, why="" if known is None else f"after version {known['version']}")

@@ -519,6 +519,20 @@ class TestDerivedText:
         one.cross(Start("node", "topic"), fields={"user": "2"})
         assert one.view().peek("note") == text_of(10, "topic", "new")
 
+    def test_of_a_branch_that_repeats_what_l2_has_is_kept_when_the_other_replaces_it(self) -> None:
+        one = run({"note": "as before"})
+        one.cross(Start("left"), Start("right"))
+        left, right = one.view("left"), one.view("right")
+        left.derive("note", "something new")
+        right.derive("note", "as before")
+        one.report(left, right)
+        one.cross(ending=True)
+        rows = l2_of(one).rows
+        assert {id: text for id, (_, text) in rows.items()} == {
+            "note": "something new",
+            "note@right": "as before",
+        }
+
     def test_equal_texts_of_two_branches_are_one(self) -> None:
         one = run()
         one.cross(Start("left"), Start("right"))
