@@ -1,0 +1,148 @@
+"""A folder with a whole hierarchy: opened, closed, opened again, and by two at once."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softhit.errors import InvalidInput, PathInUse, Unavailable
+from softhit.hierarchy import Segment, digest_of
+from softhit.hierarchy.documents import Record, SqliteDocuments
+from softhit.hierarchy.log import read_log
+from softhit.hierarchy.nodes import Start
+from softhit.hierarchy.workspace import Workspace
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def opened(folder: Path | str, **options: Any) -> Workspace:
+    return Workspace(
+        folder, **{"budget": 100, "capacity": 20, "counter": words, "background": False, **options}
+    )
+
+
+def put(place: Workspace, id: str, text: str) -> None:
+    place.cache.put(Segment(id, digest_of(text), words(text), source="agent_derived"), text)
+
+
+class AwayDocuments(SqliteDocuments):
+    """L3 that cannot be reached while ``away``."""
+
+    away = True
+
+    def upsert(
+        self, key: str, text: str, metadata: Mapping[str, Any], expected: int, *, version: int | None = None
+    ) -> Record:
+        if self.away:
+            raise Unavailable("L3 is away")
+        return super().upsert(key, text, metadata, expected, version=version)
+
+
+class TestAWorkspace:
+    @pytest.mark.parametrize("engine", ["qdrant", "edge"])
+    def test_holds_what_was_put_into_it_when_it_is_opened_again(self, tmp_path: Path, engine: str) -> None:
+        with opened(tmp_path, engine=engine) as place:
+            put(place, "a", "one finding")
+        assert sorted(p.name for p in tmp_path.iterdir() if "-" not in p.name) == [
+            "branches.sqlite", "l2", "l3.sqlite", "texts.sqlite",
+        ]  # fmt: skip
+        with opened(tmp_path, engine=engine) as place:
+            assert place.cache.get(["a"])["a"].text == "one finding"
+            found = place.documents.get("a")
+            assert found is not None
+            assert found.text == "one finding"
+
+    def test_in_memory_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        with opened(":memory:") as place:
+            put(place, "a", "one finding")
+            place.allocator("run").boundary({}, {}, [Start("node")])
+            assert place.log_path("run") is None
+            place.checkpointer().setup()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_reports_what_l3_does_not_have_when_it_is_closed_and_writes_it_later(
+        self, tmp_path: Path
+    ) -> None:
+        away = AwayDocuments(tmp_path / "elsewhere.sqlite")
+        place = opened(tmp_path / "place", documents=away)
+        put(place, "a", "one finding")
+        closed = place.close(drain_seconds=0)
+        assert (closed.dirty, closed.dirty_count, closed.complete) == (("a",), 1, False)
+        assert place.close() is closed
+        away.away = False
+        place = opened(tmp_path / "place", documents=away)
+        assert place.close().complete
+        # a store that was handed over stays open
+        assert away.version("a") == 1
+        away.close()
+
+    def test_writes_back_by_itself_when_a_thread_is_wanted(self, tmp_path: Path) -> None:
+        stored = threading.Event()
+
+        class Telling(SqliteDocuments):
+            def upsert(self, *args: Any, **kwargs: Any) -> Record:
+                record = super().upsert(*args, **kwargs)
+                stored.set()
+                return record
+
+        documents = Telling(tmp_path / "l3.sqlite")
+        with opened(tmp_path / "place", documents=documents, background=True) as place:
+            put(place, "a", "one finding")
+            place.writer.wake()
+            assert stored.wait(20)
+        documents.close()
+
+    def test_cannot_be_opened_twice(self, tmp_path: Path) -> None:
+        with opened(tmp_path), pytest.raises(PathInUse):
+            opened(tmp_path)
+        opened(tmp_path).close()
+
+    def test_cannot_be_opened_by_two_processes(self, tmp_path: Path) -> None:
+        code = (
+            "import sys; from softhit.hierarchy.workspace import Workspace\n"
+            "try: Workspace(sys.argv[1], counter=len)\n"
+            "except Exception as error: print(type(error).__name__)"
+        )
+        with opened(tmp_path):
+            done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+        assert done.stdout.strip() == "PathInUse"
+
+    def test_is_closed_again_when_it_cannot_be_opened_wholly(self, tmp_path: Path) -> None:
+        (tmp_path / "texts.sqlite").write_bytes(b"not a database, but longer than a header of one" * 10)
+        with pytest.raises(InvalidInput, match="SQLite database"):
+            opened(tmp_path)
+        (tmp_path / "texts.sqlite").unlink()
+        opened(tmp_path).close()
+
+    def test_checks_the_rules_of_its_allocators_when_it_is_opened(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInput, match="low must be at most high"):
+            opened(tmp_path, low="0.9", high="0.8")
+        opened(tmp_path).close()
+
+    def test_keeps_a_log_for_each_run(self, tmp_path: Path) -> None:
+        with opened(tmp_path) as place:
+            for run in ("first run", "second"):
+                place.allocator(run).boundary({}, {}, [Start(f"node of {run}")])
+            put(place, "a", "one finding")
+        paths = sorted((tmp_path / "runs").iterdir())
+        assert [p.name for p in paths] == ["first run.jsonl", "second.jsonl"]
+        assert read_log(paths[0])[0]["nodes"] == ["node of first run"]
+        assert [e["segment"] for e in read_log(paths[1]) if e["kind"] == "store"] == ["a"]
+
+    @pytest.mark.parametrize("run", ["", "..", "a/b", ".", " a", "a\0", 7])
+    def test_refuses_names_of_runs_that_are_no_names_of_files(self, tmp_path: Path, run: Any) -> None:
+        with opened(":memory:") as place, pytest.raises(InvalidInput, match="run must be a name"):
+            place.allocator(run)
+
+    def test_that_is_closed_gives_no_allocator(self) -> None:
+        place = opened(":memory:")
+        place.close()
+        with pytest.raises(InvalidInput, match="was closed"):
+            place.allocator("run")
