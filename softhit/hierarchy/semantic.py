@@ -25,8 +25,8 @@ _logger = logging.getLogger(__name__)
 class Writer(Protocol):
     """What brings dirty rows to L3: the write-back."""
 
-    def step(self) -> int:
-        """Try the dirty rows that are due; return how many are clean now."""
+    def step(self, force: bool = False) -> int:
+        """Try the dirty rows that are due (forced: all of them); return how many are clean now."""
         ...
 
 
@@ -243,7 +243,7 @@ class SemanticCache:
         if digest_of(text) != segment.digest:
             raise InvalidInput(f"the text of segment {segment.id!r} is not the one of its digest")
         vector = None
-        asked = False
+        hopeless = False
         while True:
             present = self.vectors.fetch([segment.id]).get(segment.id)
             version = self._version_of(segment, present, dirty)
@@ -264,13 +264,12 @@ class SemanticCache:
                         self._tell("rebase", segment.id, version=version, asked=segment.version)
                     return segment_of(Row(segment.id, payload))
             if not room:
-                if asked or self._writer is None:
+                if self._writer is None or hopeless:
                     raise CacheFull(
                         f"L2 holds {self.count()} rows (capacity {self.capacity}), of which "
                         f"{self.count(dirty=True)} are not in L3 yet; {segment.id!r} was not stored"
                     )
-                asked = True
-                self._writer.step()
+                hopeless = self._writer.step(force=True) == 0
 
     def _version_of(self, segment: Segment, present: Row | None, dirty: bool) -> int | None:
         """Return the version to store, or None: what is there stays."""
@@ -413,13 +412,14 @@ class SemanticCache:
     def evict(self, target: int | None = None) -> list[str]:
         """Delete the coldest clean rows until ``target`` (default: the capacity) rows are left.
 
-        Where clean rows do not suffice, the writer is asked once to write back. Returns the deleted ids;
+        Where clean rows do not suffice, the writer is asked to write back first. Returns the deleted ids;
         dirty rows stay, so more than ``target`` may be left.
         """
         target = self.capacity if target is None else check_int("target", target, low=0)
         gone: list[str] = []
-        if self._writer is not None and self.count() - self.count(dirty=True) < self.count() - target:
-            self._writer.step()
+        while self._writer is not None and self.count(dirty=True) > target:
+            if self._writer.step(force=True) == 0:
+                break
         with self._lock:
             self._shrink(target, gone)
         return gone

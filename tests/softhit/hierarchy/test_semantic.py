@@ -97,7 +97,7 @@ class Back:
     def __init__(self, cache: SemanticCache, documents: SqliteDocuments, most: int = 64) -> None:
         self.cache, self.documents, self.most, self.up, self.steps = cache, documents, most, True, 0
 
-    def step(self) -> int:
+    def step(self, force: bool = False) -> int:
         self.steps += 1
         clean = 0
         for row in self.cache.dirty_rows(self.most) if self.up else []:
