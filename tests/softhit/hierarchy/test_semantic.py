@@ -20,6 +20,7 @@ from softhit.hierarchy.documents import SqliteDocuments
 from softhit.hierarchy.segment import Segment, digest_of
 from softhit.hierarchy.semantic import Found, SemanticCache, metadata_of, segment_from, segment_of
 from softhit.hierarchy.vectors import make_vectors
+from softhit.hierarchy.writeback import WriteBack
 from softhit.io import HashedTfidf
 from tests.softhit.hierarchy.stand_in import serving
 
@@ -300,6 +301,17 @@ class TestSize:
         assert cache.count() == 3
         assert documents.get("0").text == "text 0"
 
+    def test_a_write_back_in_small_steps_is_asked_until_it_fits(self, opened, documents):
+        if not opened.keeps:
+            pytest.skip("memory is not reopened")
+        cache = opened(capacity=6)
+        for n in range(6):
+            cache.put(segment(f"{n}", f"text {n}"), f"text {n}")
+        cache = opened(capacity=2)
+        cache.writer = Back(cache, documents, most=1)
+        assert set(cache.get(map(str, range(6)))) == set("45")
+        assert len(stored_in(documents)) == 4
+
     def test_evicting_below_the_capacity_tries_to_write_back_first(self, opened, documents):
         cache = opened(capacity=5)
         for n in range(5):
@@ -406,6 +418,42 @@ class TestWriteBack:
         assert not cache.mark_clean("a", 7, digest_of(TEXTS[0]))
         assert cache.mark_clean("a", 7, digest_of(TEXTS[1]))
         assert cache.get(["a"])["a"].segment.version == 7
+
+    def test_threads_fill_a_small_l2_while_the_real_write_back_runs_and_nothing_is_lost(
+        self, opened, tmp_path
+    ):
+        documents = SqliteDocuments(tmp_path / "l3")
+        cache = opened(capacity=3, documents=documents)
+        writer = cache.writer = WriteBack(cache, documents, batch=2)
+        writer.start()
+        failed: list[BaseException] = []
+
+        def work(me: int) -> None:
+            try:
+                for n in range(12):
+                    text = f"{me} found {n}"
+                    while True:
+                        try:
+                            cache.put(segment(f"{me}-{n}", text), text)
+                            break
+                        except CacheFull:  # all rows are under way in the other thread: stays in L1
+                            writer.wake()
+                    cache.search(text, limit=2, least=-1)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=work, args=(me,), daemon=True) for me in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=120)
+        assert not any(thread.is_alive() for thread in threads)
+        assert not failed
+        assert writer.drain(60)
+        writer.stop()
+        assert cache.count() <= 3
+        assert stored_in(documents) == {f"{me}-{n}": f"{me} found {n}" for me in range(3) for n in range(12)}
+        documents.close()
 
     def test_dirty_rows_come_coldest_first(self, opened):
         cache = opened()
