@@ -78,6 +78,8 @@ class Server:
         environment = {
             **os.environ,
             "LD_PRELOAD": str(library),
+            # no library may start a thread: forking would lose it
+            "JE_ARROW_MALLOC_CONF": "background_thread:false",
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "LANGCHAIN_TRACING_V2": "false",
@@ -186,13 +188,3 @@ class Harness:
                     waiting.get_nowait()
             for thread in threads:
                 thread.join()
-
-
-def every(counts: dict[str, Any], scenario: str, modes: Sequence[str], step: int = 1) -> list[Point]:
-    """Every ``step``-th point of each mode, from a start that depends on the name only."""
-    found = []
-    for mode in modes:
-        last = counts["data"] if mode == "torn" else counts["calls"]
-        start = 1 + sum(map(ord, scenario + mode)) % step
-        found += [Point(scenario, mode, n) for n in range(start, last + 1, step)]
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,12 +39,14 @@ class Scenario(Protocol):
         """
 
 
+@cache
 def scenarios() -> Mapping[str, Scenario]:
     """All scenarios; importing them imports everything that a child may need."""
     from tests.crash.graphs import GRAPHS
+    from tests.crash.stores import STORES
     from tests.crash.toys import TOYS
 
-    return {one.name: one for one in (*TOYS, *GRAPHS)}
+    return {one.name: one for one in (*TOYS, *STORES, *GRAPHS)}
 
 
 def find(name: str) -> Scenario:

@@ -9,6 +9,7 @@ process that forks never has a thread, an open database or a lock of its own.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import select
@@ -19,11 +20,12 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.crash.scenario import Scenario, find
+from tests.crash.scenario import Scenario, find, scenarios
 from tests.crash.shim import Shim
 
 __all__ = ["TIMEOUT", "main"]
@@ -50,15 +52,18 @@ def child(work: Callable[[], Any], shim: Shim, folder: Path, mode: str = "", n: 
         try:
             os.close(answer)
             os.close(line)
+            gc.disable()  # it does not live long
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 0)
             os.dup2(null, 1)
             if mode:
                 shim.arm(folder, mode, n, lines)
+            known = set(sys.modules)
             value = work()
             calls = (shim.calls, shim.data)
             shim.disarm()
-            os.write(answers, json.dumps({"value": value, "calls": calls}).encode())
+            said = {"value": value, "calls": calls, "imported": sorted(set(sys.modules) - known)}
+            os.write(answers, json.dumps(said).encode())
             os._exit(0)
         except BaseException:
             shim.disarm()
@@ -151,6 +156,7 @@ class Server:
                 wrong = child(lambda: scenario.check(folder, seen, answer, None), self.shim, folder)
                 if wrong.how != "done" or wrong.value["value"]["wrong"]:
                     raise RuntimeError(f"{scenario.name}: without a kill: {wrong.value}")
+                self._import([*first.value["imported"], *last.value["imported"]])
                 calls, data = first.value["calls"]
                 left = {"answer": answer, **wrong.value["value"]["left"]}
                 self.baselines[scenario.name] = {
@@ -159,6 +165,16 @@ class Server:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         return self.baselines[scenario.name]
+
+    @staticmethod
+    def _import(names: list[str]) -> None:
+        """Import what children imported by themselves, so that the next ones need not."""
+        for name in names:
+            with suppress(ImportError):
+                importlib.import_module(name)
+        alone()
+        gc.collect()
+        gc.freeze()
 
     def point(self, scenario: Scenario, mode: str, n: int, again: int | None) -> dict[str, Any]:
         """Kill at call ``n``, resume (with ``again``: kill that life too, at a call drawn by it), check."""
@@ -200,11 +216,17 @@ class Server:
         return second.lines.strip() if second.how == "killed" else second.how
 
 
+def alone() -> None:
+    """Raise if this process has a second thread: a fork would lose it, and what it holds."""
+    if len(os.listdir("/proc/self/task")) != 1:
+        raise RuntimeError("an import started a thread")
+
+
 def main() -> None:
     """Answer jobs until standard input ends."""
     shim = Shim()
-    if len(os.listdir("/proc/self/task")) != 1:
-        raise RuntimeError("an import started a thread: forking would lose it")
+    scenarios()
+    alone()
     gc.collect()
     gc.freeze()
     home = Path(sys.argv[1])

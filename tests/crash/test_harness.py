@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.runner import Harness, Point, every
+from tests.crash.plan import every
+from tests.crash.runner import Harness, Point
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("cc") or shutil.which("gcc")), reason="no C compiler (cc or gcc)"
