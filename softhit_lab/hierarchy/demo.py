@@ -220,18 +220,22 @@ def _run(
         # the next question finds L3 up to date; with place.writer.start() a thread would do this meanwhile
         place.writer.drain()
         tell()
+    note = folder / f"{name}.json"
+    if note.exists():
+        # finished before: what the other run did since is none of its numbers
+        return dict(json.loads(note.read_text()))
     values = app.get_state(config).values
     read = [set(values.get("read", {}).get(text, ())) for text in asked]
-    return {
+    numbers = {
         **tally(read_log(log)).as_dict(),
         "l2": place.cache.count(),
         "l2_dirty": place.cache.count(dirty=True),
         "l3": len(list(place.documents.keys())),
-        "evidence": sum(
-            len(seen.intersection(q.evidence)) for seen, q in zip(read, library.questions, strict=True)
-        ),
+        "evidence": sum(len(s & set(q.evidence)) for s, q in zip(read, library.questions, strict=True)),
         "evidence_known": sum(len(q.evidence) for q in library.questions),
     }
+    write_text(json.dumps(numbers, indent=2) + "\n", note)
+    return numbers
 
 
 def _show_found(first: Sequence[Event], second: Sequence[Event]) -> None:

@@ -126,10 +126,12 @@ class TestTwoRuns:
         self, finished: Path, data: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         before = [path.read_bytes() for path in sorted((finished / "runs").iterdir())]
+        l3 = [json.loads((finished / f"{name}.json").read_text())["l3"] for name in RUNS]
+        assert 36 < l3[0] <= l3[1]
         assert run_demo(finished, settings(data)) is False
         assert [path.read_bytes() for path in sorted((finished / "runs").iterdir())] == before
         printed = capsys.readouterr().out
-        assert "in numbers" in printed
+        assert re.search(rf"records in L3 at the end +{l3[0]} +{l3[1]}", printed)
         assert "start → plan" not in printed
 
 
