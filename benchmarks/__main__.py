@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import bandit, certificates, optimum, replay, simulation, soft_opt, solar_speed
+from benchmarks import bandit, certificates, hierarchy, optimum, replay, simulation, soft_opt, solar_speed
 from benchmarks.measure import Report
 
 
@@ -15,7 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["simulation", "solar", "optimum", "certificates", "soft", "bandit", "replay"],
+        choices=["simulation", "solar", "optimum", "certificates", "soft", "bandit", "replay", "hierarchy"],
         help="run one part",
     )
     parser.add_argument("--fast", action="store_true", help="small sizes: does it run at all?")
@@ -36,6 +36,8 @@ def main() -> int:
         bandit.run(report, 20_000 if chosen.fast else 200_000)
     if chosen.only in (None, "replay"):
         replay.run(report, 20_000 if chosen.fast else 200_000)
+    if chosen.only in (None, "hierarchy"):
+        hierarchy.run(report, fast=chosen.fast)
     if chosen.output:
         chosen.output.parent.mkdir(parents=True, exist_ok=True)
         partial = chosen.output.with_suffix(".part")

@@ -15,7 +15,21 @@ from typing import Any
 
 __all__ = ["Report", "Row", "isolated", "more_than", "paired", "rate", "ratio"]
 
-_LIBRARIES = ["softhit", "numpy", "numba", "scipy", "libcachesim", "ortools", "networkx", "cvxpy", "highspy"]
+_LIBRARIES = [
+    "softhit",
+    "numpy",
+    "numba",
+    "scipy",
+    "libcachesim",
+    "ortools",
+    "networkx",
+    "cvxpy",
+    "highspy",
+    "langgraph",
+    "qdrant-client",
+    "qdrant-edge-py",
+    "wordllama",
+]
 
 
 @dataclass
