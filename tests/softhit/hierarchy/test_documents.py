@@ -656,6 +656,27 @@ except Unavailable as error:
 
 
 class TestTheFolder:
+    @pytest.mark.parametrize("call", ["mkdir", "link"])
+    def test_a_record_begun_again_during_a_write_is_not_taken_for_the_old_one(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str
+    ) -> None:
+        store, other = FolderDocuments(tmp_path), FolderDocuments(tmp_path)
+        for version in range(3):
+            store.upsert("k", f"{version}", {}, version)
+        real = getattr(os, call)
+
+        def first_begin_again(*args: object, **more: object) -> object:
+            monkeypatch.setattr(os, call, real)
+            other.delete("k")
+            other.upsert("k", "new", {}, 0)
+            return real(*args, **more)
+
+        monkeypatch.setattr(os, call, first_begin_again)
+        with pytest.raises(VersionConflict) as error:
+            store.upsert("k", "late", {}, 3)
+        assert error.value.found == 1
+        assert [store.get("k", v) for v in (1, 4)] == [Record("k", 1, "new", {}), None]
+
     def test_is_for_people_to_read(self, tmp_path: Path) -> None:
         FolderDocuments(tmp_path).upsert("limits", "# Limits\n\n0.25\n", {"source": "document"}, 0)
         lines = (tmp_path / "limits.versions" / "1.md").read_text().splitlines()
