@@ -14,9 +14,9 @@ __all__ = ["make_room"]
 def make_room(work: Work) -> None:
     """Evict at most one batch: down to the low mark if what is to come would pass the high mark.
 
-    When a batch starts after one that reached the low mark, more than (high - low) * budget tokens have entered
-    since, or are to enter with it. A batch does not reach the mark where pins, or dirty segments that L2 does
-    not take, are more than it leaves; then the next boundary tries again.
+    When a batch starts after one that reached the low mark, more than (high - low) * budget tokens have
+    entered since, or are to enter with it. A batch does not reach the mark where pins, or dirty segments that
+    L2 does not take, are more than it leaves; then the next boundary tries again.
 
     Raises
     ------

@@ -636,7 +636,7 @@ class TestInvalidation:
         one = run({**library({"a": 10}), **library({"b": 10}, "next")})
         one.cross(Start("node"), ahead=[Ahead("soon", "next", 1)], fields={"user": "1"})
         starting = [
-            Start("soon", "next", ("user",)),
+            Start("soon", "", ("user",)),
             Start("left", "topic"),
             Start("right", "topic", ("user",)),
         ]
