@@ -1,4 +1,4 @@
-"""The memory hierarchy: what L2 does per second on this machine, and what memory and disk it takes."""
+"""The memory hierarchy: the time of a boundary, what L2 does per second, and the memory and disk it takes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import l1
 from benchmarks.measure import Report, isolated
 from softhit.errors import MissingExtra
 from softhit.hierarchy.segment import Segment, digest_of
@@ -27,7 +28,8 @@ _WORDS = 300
 
 
 def run(report: Report, fast: bool = False) -> None:
-    """Measure L2 at two sizes with both engines, then what a text's embedding adds to a write or a query."""
+    """Measure a node boundary, L2 at two sizes with both engines, and what embedding a text adds."""
+    l1.run(report, fast)
     for rows in (200, 1000) if fast else (1000, 10_000):
         l2(report, rows, 50 if fast else 200)
     embedding(report, 50 if fast else 500)
