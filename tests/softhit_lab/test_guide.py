@@ -29,7 +29,7 @@ def test_the_commands_of_a_block_run_one_after_the_other(
 
 def test_every_option_the_guide_names_exists() -> None:
     helps = " ".join(
-        CliRunner().invoke(app, [verb, "--help"]).output
+        CliRunner().invoke(app, [*verb.split(), "--help"]).output
         for verb in (
             "trace",
             "info",
@@ -43,6 +43,9 @@ def test_every_option_the_guide_names_exists() -> None:
             "claims",
             "demo",
             "figures",
+            "hierarchy demo",
+            "hierarchy explain",
+            "hierarchy trace",
         )
     )
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"`pytest [^`]*`", "", GUIDE)))
