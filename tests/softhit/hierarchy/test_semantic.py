@@ -198,7 +198,7 @@ class TestPut:
         cache = opened()
         cache.put(segment("a", TEXTS[0]), TEXTS[0], dirty=False)
         cache.put(segment("a", TEXTS[3], 2, source="agent_derived"), TEXTS[3])
-        assert [f.text for f in cache.search("reviewed chargebacks above a percent", least=0.3)] == [TEXTS[3]]
+        assert [f.text for f in cache.search("reviewed chargebacks above percent", least=0.3)] == [TEXTS[3]]
         assert cache.search("how many working days do refunds take", least=0.3) == []
         if opened.keeps:  # the next run
             assert [f.segment.version for f in opened().search("chargebacks", least=0.1)] == [2]
