@@ -16,6 +16,7 @@ from softhit.errors import InvalidInput, MissingExtra
 from softhit.hierarchy.guide import make_guide
 from softhit.hierarchy.log import read_log
 from softhit.hierarchy.seeding import seed
+from softhit.hierarchy.segment import digest_of
 from softhit.hierarchy.workspace import Workspace
 from softhit.io.text import HashedTfidf
 from softhit_lab.cells import write_text
@@ -159,6 +160,8 @@ def _open(folder: Path, settings: Settings, library: Library) -> Workspace:
         budget=settings.budget,
         engine=settings.engine,
         url=settings.url,
+        # on a server two demos must not share one
+        collection=f"softhit-demo-{digest_of(str(folder.resolve()))[:12]}",
         capacity=settings.capacity or len(library.documents) + ROOM,
         embedder=HashedTfidf().fit([document.text for document in library.documents]),
         background=False,

@@ -239,6 +239,15 @@ class TestSettings:
         assert not Path("d").exists()
 
 
+class TestAServer:
+    def test_one_that_is_not_there_is_named_in_one_line(self, data: Path, tmp_path: Path) -> None:
+        words = ["hierarchy", "demo", "--data", str(data), "--url", "http://localhost:9", "-o"]
+        result = CliRunner().invoke(app, [*words, str(tmp_path / "d")])
+        assert result.exit_code == 2, result.output
+        assert result.output.startswith("error: qdrant http://localhost:9")
+        assert result.output.count("\n") == 1
+
+
 class TestTheVerb:
     def test_tells_turns_findings_and_numbers(self, data: Path, tmp_path: Path) -> None:
         words = ["hierarchy", "demo", "--data", str(data), "--budget", "220", "--questions", "1"]
