@@ -303,8 +303,11 @@ class _Wiring:
             builder.add_edge(gate_of(name), BOUNDARY)
         builder.add_node(LAST, _gate(make_gate(END)), input_schema=schema)
         builder.add_edge(LAST, BOUNDARY)
+        # where an edge leads to a gate at once the boundary runs anyway, and a task alone needs no thread
+        sure = {u for u, v in builder.edges if v in builder.nodes and not builder.nodes[v].defer}
         for source in sources:
-            builder.add_edge(source, LAST)
+            if source not in sure:
+                builder.add_edge(source, LAST)
         boundary: Any = self._boundary
         builder.add_node(BOUNDARY, boundary, input_schema=schema)
         builder.add_conditional_edges(BOUNDARY, _started, {name: name for name in [*self.targets, END]})

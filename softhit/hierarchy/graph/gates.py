@@ -28,7 +28,7 @@ def gate_of(node: str) -> str:
 
 
 LAST = gate_of(_END)
-"""The gate that every node passes on to: the boundary runs after each step, after the last one too."""
+"""The gate that a node with no certain successor leads to: the boundary runs after the last step too."""
 
 
 def make_gate(node: str) -> Callable[[Any], dict[str, Any]]:

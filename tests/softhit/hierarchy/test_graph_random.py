@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from softhit.hierarchy.graph import attach, recursion_limit
 from tests.softhit.hierarchy.random_graphs import Graph, build, graphs, observe
 from tests.softhit.hierarchy.stand_ins import WordsL2, allocator
 
-MANY = 8 * settings().max_examples if os.environ.get("HYPOTHESIS_PROFILE") else 200
+MANY = 4 * settings().max_examples
 START = {"log": [], "x": 1}
 
 
