@@ -24,6 +24,17 @@ POINTS = (
     ("documents", "after", "upsert", "back"),
 )
 ACTS = ("write", "back", "evict", "write and back")
+# For `races`: what is there before, what a client is interrupted in, and by what.
+BEFORE = (
+    ("write",),
+    ("write", "back"),
+    ("write", "back", "write"),
+    ("write", "back", "evict"),
+    ("write", "back", "others"),
+    ("others", "write"),
+)
+MOMENTS = (*POINTS, ("vectors", "before", "upsert", "search"))
+MEANWHILE = (*ACTS, "evict and write")
 
 
 def safe(stack: Stack, agent: Agent) -> None:
@@ -62,41 +73,46 @@ def settled(stack: Stack, agent: Agent) -> None:
 
 
 def act(stack: Stack, agent: Agent, what: str, id: str, other: bool = False) -> None:
-    """Let a client write, write back, or evict all it can."""
+    """Let a client write, write back, search, or evict all it can, or somebody else store a record in L3."""
     cache = stack.other if other else stack.cache
     writer = stack.other_writer if other else stack.writer
-    if what in ("write", "write and back"):
+    if what in ("evict", "evict and write"):
+        cache.evict(0)
+    if what in ("write", "write and back", "evict and write"):
         agent.write(cache, id, not other)
     if what in ("back", "write and back"):
         writer.step()
-    if what == "evict":
-        cache.evict(0)
+    if what == "search":
+        cache.get([id])
+    if what == "others":
+        documents = stack.documents.inner
+        documents.upsert(id, f"another text of {id}", {}, documents.version(id))
 
 
 def races(stack: Stack) -> int:
-    """Interrupt a client by another one at every point, by every act, after every two acts; say how often.
+    """Interrupt a client by another one at every moment, by every act, in every situation; say how often.
 
     Each case has an id of its own, in one store. Raises ``Refuted`` if a newest text is lost.
     """
     agent = Agent()
-    for number, (first, second, point, meanwhile) in enumerate(product(ACTS, ACTS, POINTS, ACTS)):
+    for number, (before, point, meanwhile) in enumerate(product(BEFORE, MOMENTS, MEANWHILE)):
         id = f"case{number}"
         which, when, name, during = point
         store = getattr(stack, which)
-        act(stack, agent, first, id)
-        act(stack, agent, second, id)
+        for what in before:
+            act(stack, agent, what, id)
         getattr(store, when)[name] = partial(act, stack, agent, meanwhile, id, True)
         act(stack, agent, during, id)
         getattr(store, when).clear()
         try:
             safe(stack, agent)
         except Refuted as error:
-            how = f"{first}; {second}; {during}, and {when} its {which}.{name} another client: {meanwhile}"
+            how = f"{'; '.join(before)}; {during}, and {when} its {which}.{name} another client: {meanwhile}"
             raise Refuted(f"{error}; after {how}") from error
         # what was looked at once, and is at rest, stays so
         stack.writer.step()
         agent.newest.clear()
-    return len(ACTS) ** 3 * len(POINTS)
+    return len(BEFORE) * len(MOMENTS) * len(MEANWHILE)
 
 
 def run(watch: str, make: Callable[[int], Stack], examples: int, steps: int) -> None:

@@ -49,6 +49,9 @@ class Protocol:
         A point is deleted only if it still has the version that was read and is clean.
     refuses : bool
         A new point that would exceed the capacity stays in L1.
+    refreshes : {"version", "text"}
+        A clean row whose record in L3 is another one gets that text: if it still has the version that was
+        read, or also the text.
     renumbers_down : bool
         A version that L3 lacks the one before of is given a smaller number, so that L3 has no gaps.
     """
@@ -59,6 +62,7 @@ class Protocol:
     marks: Literal["always", "version", "text"]
     deletes_if_same: bool
     refuses: bool
+    refreshes: Literal["version", "text"] = "text"
     renumbers_down: bool = False
 
 
@@ -110,17 +114,25 @@ class State(NamedTuple):
     l3: tuple[tuple[tuple[int, int], ...], ...]
     handlers: tuple[Copy | None, ...]
     doomed: tuple[tuple[int, int], ...]
+    compared: tuple[tuple[int, int, int], ...]
     writes_left: int
     fails_left: int
     kills_left: int
     others_left: int
+    compares_left: int
 
 
 Moves = Callable[[State], Iterator[tuple[str, State]]]
 
 
 def start(
-    ids: int = 1, handlers: int = 1, writes: int = 2, fails: int = 0, kills: int = 0, others: int = 0
+    ids: int = 1,
+    handlers: int = 1,
+    writes: int = 2,
+    fails: int = 0,
+    kills: int = 0,
+    others: int = 0,
+    compares: int = 0,
 ) -> State:
     """Return the empty state: how many ids and handlers there are, and how often what may happen."""
     return State(
@@ -130,10 +142,12 @@ def start(
         ((),) * ids,
         (None,) * handlers,
         (),
+        (),
         writes,
         fails,
         kills,
         others,
+        compares,
     )
 
 
@@ -172,9 +186,10 @@ def moves(protocol: Protocol, capacity: int, agent: bool = True) -> Moves:
                 for after in _arrive(state, id_, state.l1[id_], protocol):
                     yield f"L1 writes {_name(id_)}{state.l1[id_]} to L2", after
         yield from _evict(state, capacity, protocol)
+        yield from _refresh(state, protocol)
         if state.kills_left:
             nobody: tuple[Copy | None, ...] = (None,) * len(state.handlers)
-            after = state._replace(handlers=nobody, doomed=(), kills_left=state.kills_left - 1)
+            after = state._replace(handlers=nobody, doomed=(), compared=(), kills_left=state.kills_left - 1)
             yield "the process is killed and started again", after
         if state.others_left:
             for id_ in range(len(state.newest)):
@@ -288,6 +303,25 @@ def _evict(state: State, capacity: int, protocol: Protocol) -> Iterator[tuple[st
             yield f"the eviction job selects {names}, clean", state._replace(doomed=chosen)
 
 
+def _refresh(state: State, protocol: Protocol) -> Iterator[tuple[str, State]]:
+    """A search compares a clean row with its record, and then gives it the record's text."""
+    for id_, version, content in state.compared:
+        point, record = state.l2[id_], state.l3[id_][-1]
+        same = point is not None and point.version == version
+        if protocol.refreshes == "text":
+            same = same and point is not None and point.content == content
+        after = state._replace(compared=())
+        if same:
+            after = after._replace(l2=_put(state.l2, id_, Point(record[0], record[1], False)))
+        yield f"a search {'replaces' if same else 'leaves'} {_name(id_)}", after
+    if not state.compared and state.compares_left:
+        for id_, point in enumerate(state.l2):
+            if point and not point.dirty and state.l3[id_] and state.l3[id_][-1][0] != point.content:
+                seen = ((id_, point.version, point.content),)
+                text = f"a search finds {_name(id_)}{point.content}, and another text of it in L3"
+                yield text, state._replace(compared=seen, compares_left=state.compares_left - 1)
+
+
 def _stored(state: State, id_: int, content: int) -> bool:
     return any(content == stored for stored, _ in state.l3[id_])
 
@@ -332,7 +366,7 @@ def settle(state: State, protocol: Protocol, capacity: int, most: int = 200) -> 
 
     Every handler finishes what it holds before it takes the next point.
     """
-    state = state._replace(fails_left=0, kills_left=0, others_left=0)
+    state = state._replace(fails_left=0, kills_left=0, others_left=0, compares_left=0)
     step = moves(protocol, capacity, agent=False)
     for _ in range(most):
         after = next((after for _, after in step(state) if after != state), None)

@@ -255,11 +255,12 @@ class SemanticCache:
             written = replace(segment, version=version, dirty=False)
             payload = self._payload(written, text, dirty, present)
             expected = None if present is None else present.version
+            seen = None if present is None else present.payload["digest"]
             with self._lock:
                 if present is None and self.vectors.fetch([segment.id]):
                     continue  # another thread was faster; nothing must leave for a row that is there
                 room = present is not None or self._make_room(1)
-                if room and self.vectors.upsert(segment.id, vector, payload, expected):
+                if room and self.vectors.upsert(segment.id, vector, payload, expected, digest=seen):
                     if version != segment.version:
                         self._tell("rebase", segment.id, version=version, asked=segment.version)
                     return segment_of(Row(segment.id, payload))
@@ -391,7 +392,8 @@ class SemanticCache:
         vector = self.embedder.embed([record.text])[0]
         payload = self._payload(segment, record.text, False, row)
         payload["last_access"] = row.payload["last_access"]
-        if self.vectors.upsert(row.id, vector, payload, row.version):
+        # an evicted row that was derived anew has the version again, but another text
+        if self.vectors.upsert(row.id, vector, payload, row.version, digest=row.payload["digest"]):
             self._tell("refresh", row.id, version=record.version, why=f"L3 has it, not {row.version}")
 
     def reconcile(self) -> Reconciled:

@@ -160,15 +160,23 @@ class EdgeVectors:
             self._unflushed = 0
 
     def upsert(
-        self, id: str, vector: NDArray[np.float32], payload: Mapping[str, Any], expected: int | None
+        self,
+        id: str,
+        vector: NDArray[np.float32],
+        payload: Mapping[str, Any],
+        expected: int | None,
+        *,
+        digest: str | None = None,
     ) -> bool:
-        """Store a point iff its present version is ``expected`` (None: iff there is none); say whether."""
+        """Store a point iff the present one is what is expected; say whether."""
         q = self._engine
         values = check_vector("vector", vector, self.dimension).tolist()
         point = q.Point(id=point_id(id), vector=values, payload=check_payload(id, payload))
         with self._doing(f"store {id!r}"):
             present = self.fetch([id]).get(id)
             if (None if present is None else present.version) != expected:
+                return False
+            if present is not None and digest is not None and present.payload.get("digest") != digest:
                 return False
             self._update(q.UpdateOperation.upsert_points([point]))
         return True

@@ -52,9 +52,18 @@ class Vectors(Protocol):
         ...
 
     def upsert(
-        self, id: str, vector: NDArray[np.float32], payload: Mapping[str, Any], expected: int | None
+        self,
+        id: str,
+        vector: NDArray[np.float32],
+        payload: Mapping[str, Any],
+        expected: int | None,
+        *,
+        digest: str | None = None,
     ) -> bool:
-        """Store a point iff its present version is ``expected`` (None: iff there is none); say whether."""
+        """Store a point iff its present version is ``expected`` (None: iff there is none); say whether.
+
+        With ``digest`` the present point's field of that name has to be the same, too.
+        """
         ...
 
     def patch(

@@ -222,10 +222,19 @@ class QdrantVectors:
     # writing
 
     def upsert(
-        self, id: str, vector: NDArray[np.float32], payload: Mapping[str, Any], expected: int | None
+        self,
+        id: str,
+        vector: NDArray[np.float32],
+        payload: Mapping[str, Any],
+        expected: int | None,
+        *,
+        digest: str | None = None,
     ) -> bool:
-        """Store a point iff its present version is ``expected`` (None: iff there is none); say whether."""
+        """Store a point iff the present one is what is expected; say whether."""
         models = self._models
+        must: dict[str, int | str] = {} if expected is None else {"version": expected}
+        if must and digest is not None:
+            must["digest"] = digest
         mark = uuid.uuid4().hex
         point = models.PointStruct(
             id=point_id(id),
@@ -239,7 +248,7 @@ class QdrantVectors:
                 update_mode=(
                     models.UpdateMode.INSERT_ONLY if expected is None else models.UpdateMode.UPDATE_ONLY
                 ),
-                update_filter=None if expected is None else self._match({"version": expected}),
+                update_filter=self._match(must) if must else None,
                 ordering=models.WriteOrdering.STRONG,
             )
             record = self._records([id]).get(id)

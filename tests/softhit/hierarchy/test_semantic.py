@@ -397,6 +397,27 @@ class TestCoherence:
         assert [cache.forget(id) for id in "abc"] == [True, True, False]
         assert cache.count() == 0
 
+    def test_a_text_derived_anew_while_a_search_compares_is_not_overwritten(
+        self, opened, documents, monkeypatch
+    ):
+        cache = opened(documents=documents)
+        documents.upsert("a", TEXTS[0], {}, expected=0)
+        cache.put(segment("a", TEXTS[0]), TEXTS[0], dirty=False)
+        documents.upsert("a", TEXTS[4], {}, expected=1)
+        real = documents.get
+
+        def meanwhile(key):
+            # the new row has the version of the one that was compared, 1, and another text
+            monkeypatch.undo()
+            assert cache.evict(0) == ["a"]
+            cache.put(segment("a", TEXTS[1]), TEXTS[1])
+            return real(key)
+
+        monkeypatch.setattr(documents, "get", meanwhile)
+        assert [found.text for found in cache.get(["a"]).values()] == [TEXTS[1]]
+        row = cache.vectors.fetch(["a"])["a"]
+        assert (row.version, row.dirty, row.payload["text"]) == (1, True, TEXTS[1])
+
     def test_metadata_that_make_no_sense_do_no_harm(self, documents):
         record = documents.upsert("a", "x", {"source": "rumour", "url": 7, "fields": "ab"}, expected=0)
         assert segment_from(record, 3) == Segment("a", digest_of("x"), 3)

@@ -115,12 +115,14 @@ class Against(RuleBasedStateMachine):
         dirty=SMALL,
         a=SMALL,
         n=SMALL,
+        digest=st.none() | st.sampled_from("abcd"),
     )
-    def upsert(self, id, vector, expected, dirty, a, n):
+    def upsert(self, id, vector, expected, dirty, a, n, digest):
         new = payload(id, (expected or 0) + 1, dirty % 2, a, n, text=f"{id} {n}")
-        present = self.model[id][1]["version"] if id in self.model else None
-        done = self.store.upsert(id, POOL[vector], new, expected)
-        assert done == (present == expected)
+        present = self.model[id][1] if id in self.model else None
+        done = self.store.upsert(id, POOL[vector], new, expected, digest=digest)
+        same = present is None or digest in (None, present["digest"])
+        assert done == (same and (present and present["version"]) == expected)
         if done:
             self.model[id] = (POOL[vector], new)
 
