@@ -41,10 +41,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from softhit.hierarchy.allocator import ContextAllocator
 from softhit.hierarchy.semantic import SemanticCache
 from theory.as_written import RUNS
 from theory.claim import Check, Claim, Mutant, equal, hold
 from theory.explore import explore
+from theory.l1_machine import run as run_l1
 from theory.l2_machine import races, run
 from theory.protocols import (
     OURS,
@@ -192,9 +194,23 @@ def machine(
     run("G3", lambda capacity: Stack(capacity, cache, None, vectors, documents), examples, steps)
 
 
+def window(make: Callable[..., Any] = ContextAllocator, examples: int = 30) -> None:
+    """L1 itself: after every boundary each newest text is dirty in the state, or L2 has it."""
+    run_l1("G3", make, examples)
+
+
 def long_machine() -> None:
     """The same, longer."""
     machine(examples=400, steps=50)
+    window(examples=400)
+
+
+class DropsWhatWaits(ContextAllocator):
+    """What L2 does not take when it leaves L1 is dropped."""
+
+    def boundary(self, *args: Any, **named: Any) -> Any:
+        after, left = super().boundary(*args, **named)
+        return {**after, "unsaved": {}}, left
 
 
 class MarksAnyVersion(SemanticCache):
@@ -268,6 +284,7 @@ CLAIM = Claim(
         Check("step_by_step", step_by_step),
         Check("interrupted", interrupted, needs=("qdrant_client",)),
         Check("machine", machine, needs=NEEDS),
+        Check("window", window, needs=NEEDS),
         Check("long_machine", long_machine, slow=True, needs=NEEDS),
     ),
     mutants=(
@@ -306,6 +323,7 @@ CLAIM = Claim(
         Mutant("class_clean", "machine", {"cache": ArrivesClean}, "dirty=false on the real classes"),
         Mutant("class_deletes", "interrupted", {"vectors": DeletesById}, "the post's eviction job"),
         Mutant("class_stores", "interrupted", {"documents": OneRecordAKey}, "the post's upsert"),
+        Mutant("drops_what_waits", "window", {"make": DropsWhatWaits}, "L2 was cut off when it left L1"),
         Mutant("class_versions", "interrupted", {"vectors": ComparesVersionsOnly}, "a number used twice"),
         Mutant("class_marks", "interrupted", {"cache": MarksAnyVersion}, "the post's handler"),
     ),

@@ -225,7 +225,7 @@ def stored(documents: Any, id: str) -> list[str]:
 
 def play(machine: type[Any], examples: int, steps: int) -> None:
     """Run a Hypothesis state machine, the same on every machine; its own ``Refuted`` comes out as it is."""
-    from hypothesis import HealthCheck, Phase, settings
+    from hypothesis import HealthCheck, Phase, Verbosity, settings
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(
@@ -241,5 +241,6 @@ def play(machine: type[Any], examples: int, steps: int) -> None:
             suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
             print_blob=False,
+            verbosity=Verbosity.quiet,
         ),
     )

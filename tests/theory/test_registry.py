@@ -67,6 +67,20 @@ class TestAMutant:
             row(mutants=(Mutant("lost", "whole", {"divisor": 3}),))
 
 
+class TestACheck:
+    def test_that_needs_what_is_not_there_says_which_extra_brings_it(self, monkeypatch) -> None:
+        monkeypatch.setattr("theory.claim.find_spec", lambda name: None)
+        for need, extra in (("z3", "theory"), ("hypothesis", "testing"), ("qdrant_client", "hierarchy")):
+            missing = Check("one", row, needs=(need,)).missing()
+            assert missing is not None
+            assert f"pip install 'softhit[{extra}]'" in missing
+
+    def test_names_in_every_row_only_needs_that_are_known(self) -> None:
+        for found in claims():
+            for check in found.checks:
+                check.missing()
+
+
 class TestARow:
     def test_that_is_not_open_has_a_check_and_a_mutant(self) -> None:
         with pytest.raises(InvalidInput, match="has a check and a mutant"):
