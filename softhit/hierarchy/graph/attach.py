@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from softhit.check import fail, unknown
-from softhit.errors import InvalidInput
+from softhit.errors import InvalidInput, Unavailable
 from softhit.hierarchy.graph.channels import (
     CONTEXT,
     GATES,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Allocator", "attach", "context_of", "recursion_limit", "share"]
 
+_logger = logging.getLogger("softhit.hierarchy")
 GraphT = TypeVar("GraphT", bound="StateGraph[Any, Any, Any, Any]")
 
 
@@ -115,6 +118,10 @@ def attach(
     -----
     Compiled subgraphs as nodes are not entered: nodes inside see the context as it was when the subgraph
     started. Call :func:`share` on their builder, so that what they report is part of their own checkpoints.
+
+    ``update_state`` at an interrupt before a node counts as an update by the node ``context``, the last that
+    ran: the same nodes start as before. Give ``as_node`` to have the branches of a node decided again.
+    ``RemainingSteps`` and ``IsLastStep`` count the two supersteps that are added to each.
 
     A node with ``defer=True`` also waits for workers that a ``Send`` started. LangGraph itself lets it start
     beside them when no edge starts anything.
@@ -243,7 +250,11 @@ class _Wiring:
     """The graph as the user made it, and what becomes of it."""
 
     def __init__(
-        self, builder: StateGraph[Any, Any, Any, Any], allocator: Allocator, branches: Any, graph_name: str
+        self,
+        builder: StateGraph[Any, Any, Any, Any],
+        allocator: Allocator,
+        branches: Branches | None,
+        graph_name: str,
     ) -> None:
         self.builder, self.allocator = builder, allocator
         self.branches, self.graph_name = branches, graph_name
@@ -347,10 +358,8 @@ class _Wiring:
         run = before.get("run") or str(config.get("configurable", {}).get("thread_id") or uuid.uuid4().hex)
         ran = sorted({task["node"] for task in before.get("tasks", ())}) or [START]
         turn = int(context.get("turn", 0))
-        if self.branches is not None:
-            moves = [(u, v) for u in ran for v in starting if v in self._maybe(u)]
-            self.branches.record(self.graph_name, run, turn, ran, moves)
-        chances = chances_ahead(starting, self.successors, self._chance(run), self.depth, self.hints)
+        self._count(run, turn, ran, starting)
+        chances = self._chances(run, starting)
         wanted = {name for node in {*starting, *chances} if node in self.hints for name in self._fields(node)}
         watched = self.allocator.watched(context, reports)
         values = self._values(config, wanted | watched)
@@ -387,12 +396,25 @@ class _Wiring:
     def _maybe(self, node: str) -> frozenset[str]:
         return self.successors[node].maybe if node in self.successors else frozenset()
 
-    def _chance(self, run: str) -> Callable[[str, str, int], Any]:
+    def _count(self, run: str, turn: int, ran: Sequence[str], starting: Sequence[str]) -> None:
+        if self.branches is None:
+            return
+        moves = [(u, v) for u in ran for v in starting if v in self._maybe(u)]
+        try:
+            self.branches.record(self.graph_name, run, turn, ran, moves)
+        except Unavailable as error:  # no reason to end a run
+            _logger.warning("branches are not counted: %s", error)
+
+    def _chances(self, run: str, starting: Sequence[str]) -> dict[str, Fraction]:
         from softhit.hierarchy.branches import uniform
 
-        if self.branches is None:
-            return uniform
-        return partial(self.branches.chance, self.graph_name, run)
+        if self.branches is not None:
+            learnt = partial(self.branches.chance, self.graph_name, run)
+            try:
+                return chances_ahead(starting, self.successors, learnt, self.depth, self.hints)
+            except Unavailable as error:
+                _logger.warning("branches are taken as equally likely: %s", error)
+        return chances_ahead(starting, self.successors, uniform, self.depth, self.hints)
 
     def _values(self, config: RunnableConfig, names: set[str]) -> dict[str, Any]:
         from langgraph.pregel._read import ChannelRead

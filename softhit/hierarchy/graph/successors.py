@@ -26,16 +26,24 @@ class Successors:
         By plain edges and joins.
     maybe : frozenset of str
         By branches, and by the destinations of its commands.
+    end : bool
+        Whether one of those may end the graph instead.
     """
 
     always: frozenset[str] = frozenset()
     maybe: frozenset[str] = frozenset()
+    end: bool = False
+
+    @property
+    def choices(self) -> int:
+        """Between how many targets it chooses."""
+        return len(self.maybe) + self.end
 
 
 def successors_of(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, Successors]:
     """Return what may follow each node (and the start), read from a builder that is not attached yet.
 
-    A branch that does not say where it leads may lead anywhere. The end is left out.
+    A branch that does not say where it leads may lead anywhere.
     """
     nodes = [name for name, spec in builder.nodes.items() if not getattr(spec, "is_error_handler", False)]
     found: dict[str, Successors] = {}
@@ -44,10 +52,10 @@ def successors_of(builder: StateGraph[Any, Any, Any, Any]) -> dict[str, Successo
         always |= {v for starts, v in builder.waiting_edges if node in starts}
         maybe: set[str] = set()
         for branch in builder.branches.get(node, {}).values():
-            maybe |= set(branch.ends.values()) if branch.ends is not None else set(nodes)
+            maybe |= set(branch.ends.values()) if branch.ends is not None else {*nodes, END}
         if node in builder.nodes:
             maybe |= set(builder.nodes[node].ends or ())
-        found[node] = Successors(frozenset(always - {END}), frozenset(maybe - always - {END}))
+        found[node] = Successors(frozenset(always - {END}), frozenset(maybe - always - {END}), END in maybe)
     return found
 
 
@@ -93,7 +101,7 @@ def chances_ahead(
             for target in following.always:
                 after[target] = min(Fraction(1), after.get(target, Fraction(0)) + p)
             for target in following.maybe:
-                q = p * chance(node, target, len(following.maybe))
+                q = p * chance(node, target, following.choices)
                 after[target] = min(Fraction(1), after.get(target, Fraction(0)) + q)
         for target, p in after.items():
             total[target] = min(Fraction(1), total.get(target, Fraction(0)) + p)

@@ -4,8 +4,10 @@ import asyncio
 import operator
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -16,6 +18,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel
 
 from softhit.errors import InvalidInput, UnknownName
+from softhit.hierarchy.branches import Branches
 from softhit.hierarchy.graph import attach, context_hint, context_of, recursion_limit, share
 from tests.softhit.hierarchy.stand_ins import Recorder, WordsL2, allocator
 
@@ -152,6 +155,51 @@ class TestTheBoundary:
         assert sorted(text for id, (_, text) in one.l2.rows.items() if id.startswith("note")) == [
             "text 0", "text 1", "text 2",
         ]  # fmt: skip
+
+    def test_ends_the_same_in_whichever_order_parallel_branches_finish(self) -> None:
+        contexts = []
+        for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+            one = Watched()
+            done = [threading.Event() for _ in order]
+
+            def worker(
+                state: Any, one: Watched = one, done: Any = done, order: Any = order
+            ) -> dict[str, Any]:
+                n, before = state["n"], order[: order.index(state["n"])]
+                assert all(done[earlier].wait(20) for earlier in before)
+                view = one.of.view(state)
+                view.text("tea")
+                if n % 2:
+                    view.invalidate("question")
+                view.derive(f"note{n // 2}", f"text {n}", fields=["user"])
+                view.derive("common", f"text {n // 2}")
+                done[n].set()
+                return {"log": [str(n)], "user": "me"} if n == 3 else {"log": [str(n)]}
+
+            builder = StateGraph(State)
+            builder.add_node("a", log("a"), metadata={"context_hint": "tea {question}"})
+            builder.add_node("worker", worker)
+            builder.add_edge(START, "a")
+            builder.add_conditional_edges(
+                "a", lambda s: [Send("worker", {"n": n}) for n in range(4)], ["worker"]
+            )
+            app = attach(builder, one.of).compile(checkpointer=InMemorySaver())
+            config: Any = {"configurable": {"thread_id": "t"}}
+            assert app.invoke({"log": [], "user": "you"}, config)["log"] == ["a", "0", "1", "2", "3"]
+            contexts.append((context_of(app, config), one.events, one.l2.rows))
+        assert contexts[0] == contexts[1] == contexts[2]
+        assert "tea" in [e["segment"] for e in contexts[0][1] if e["kind"] == "invalidate"]
+
+    def test_goes_on_when_the_counts_of_branches_cannot_be_reached(self) -> None:
+        one, branches = Watched(), Branches(":memory:")
+        branches.close()
+        builder = StateGraph(State)
+        builder.add_node("a", log("a"))
+        builder.add_node("b", log("b"), metadata={"context_hint": "tea"})
+        builder.add_edge(START, "a")
+        builder.add_conditional_edges("a", lambda s: "b", ["b", END])
+        assert attach(builder, one.of, branches=branches).compile().invoke({"log": []})["log"] == ["a", "b"]
+        assert [(a.node, a.probability) for a in one.calls[0][1]] == [("b", Fraction(1, 2))]
 
 
 class TestHints:

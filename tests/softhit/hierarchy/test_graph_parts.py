@@ -94,12 +94,15 @@ class TestSuccessors:
     def test_are_read_from_edges_joins_branches_and_destinations(self) -> None:
         found = successors_of(self.builder())
         assert found[START] == Successors(always=frozenset("a"))
-        assert found["a"] == Successors(frozenset("b"), frozenset({"go"}))
+        assert found["a"] == Successors(frozenset("b"), frozenset({"go"}), end=True)
         assert found["b"] == found["c"] == Successors(always=frozenset("d"))
-        assert found["go"] == Successors(maybe=frozenset("a"))
+        assert found["go"] == Successors(maybe=frozenset("a"), end=True)
+        assert (found["a"].choices, found["b"].choices) == (2, 0)
 
     def test_of_a_branch_that_does_not_say_where_it_leads_are_all_nodes(self) -> None:
-        assert successors_of(self.builder())["d"].maybe == {"a", "b", "c", "d", "go"}
+        anywhere = successors_of(self.builder())["d"]
+        assert anywhere.maybe == {"a", "b", "c", "d", "go"}
+        assert anywhere.end
 
     @given(st.data())
     def test_chances_are_those_of_all_walks_where_one_branch_is_taken_at_a_time(
