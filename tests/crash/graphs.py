@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import add
 from pathlib import Path
@@ -232,6 +233,8 @@ class Agent:
         How many versions of "finding" and of "item-1" somebody else had in L3 before.
     cold : bool
         Start from an empty folder, so that a kill may come while the files are made.
+    interleaved : bool
+        A later text arrives in L2 just when L3 has taken an earlier one of the same id.
     """
 
     name: str
@@ -241,6 +244,7 @@ class Agent:
     threads: tuple[str, ...] = THREADS[:1]
     taken: int = 0
     cold: bool = False
+    interleaved: bool = False
     spoil: Callable[[Opened], None] | None = field(default=None, compare=False)
 
     # --- what the harness calls
@@ -414,12 +418,16 @@ class Steps(Agent):
     def _steps(self, folder: Path, parts: Opened, life: int) -> None:
         if self.setup.thread:
             parts.writer.start()
+        if self.interleaved:
+            self._supersede_in_between(folder / "promised in between", parts, life)
         noted = folder / "promised"
         for n in range(len(_lines(noted)), len(STEPS)):
             id, k = STEPS[n]
             text = text_of(id, k, life) if id else ""
             if not id:
                 self._store(parts)
+            if self.interleaved and (id, k) == ("item-0", 2):
+                id = ""
             while id:
                 known = parts.cache.get([id]).get(id)
                 version = 1 if known is None else known.segment.version + 1
@@ -436,6 +444,25 @@ class Steps(Agent):
             parts.writer.drain(20.0) if self.setup.thread else parts.writer.step()
         parts.close()
 
+    def _supersede_in_between(self, noted: Path, parts: Opened, life: int) -> None:
+        """While L3 takes the first text of "item-0", let the agent hand L2 the second one."""
+        store = parts.documents.upsert
+
+        def upsert(key: str, *rest: Any, **named: Any) -> Any:
+            record = store(key, *rest, **named)
+            if record.text.startswith("item-0 text 1"):
+                text = text_of("item-0", 2, life)
+                segment = Segment("item-0", digest(text), 20, "agent_derived", version=record.version + 1)
+                for _ in range(9):
+                    with suppress(HierarchyError):
+                        parts.cache.put(segment, text)
+                        with noted.open("a") as file:
+                            file.write(digest(text) + "\n")
+                        break
+            return record
+
+        parts.documents.upsert = upsert  # type: ignore[method-assign]
+
     def _store(self, parts: Opened) -> int:
         try:
             return parts.writer.step()
@@ -443,7 +470,8 @@ class Steps(Agent):
             return 0
 
     def accepted(self, folder: Path) -> dict[str, Any]:
-        return {"derived": [line for line in _lines(folder / "promised") if line in self._known], "wrong": []}
+        noted = [line for file in folder.glob("promised*") for line in _lines(file)]
+        return {"derived": sorted({line for line in noted if line in self._known}), "wrong": []}
 
 
 STEPS = [
@@ -482,6 +510,7 @@ SHAPES: dict[str, tuple[type[Agent], Callable[[Life], StateGraph], dict[str, int
     "line": (Agent, line, LINE, {}),
     "fan": (Agent, fan, FAN, {}),
     "many": (Agent, many, MANY, {}),
+    "full": (Agent, many, MANY, {"capacity": 3}),
     "twice": (Agent, twice, TWICE, {"threads": THREADS}),
 }
 FAILURES: dict[str, dict[str, str]] = {
@@ -494,6 +523,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "": ({}, {}),
     "taken": ({}, {"taken": 2}),
     "cold": ({}, {"cold": True}),
+    "interleaved": ({}, {"interleaved": True}),
     "thread": ({"thread": True, "durability": "async"}, {}),
 }
 
@@ -502,7 +532,9 @@ def agent(shape: str, engine: str, documents: str, failure: str = "fine", varian
     """Return one scenario; its name says all of it."""
     kind, build, ids, more = SHAPES[shape]
     stores, start = VARIANTS[variant]
-    setup = Setup(engine=engine, documents=documents, **FAILURES[failure], **stores)
+    more = dict(more)
+    capacity = more.pop("capacity", Setup.capacity)
+    setup = Setup(engine, documents, capacity=capacity, **FAILURES[failure], **stores)
     name = ", ".join(filter(None, (shape, engine, documents, failure, variant)))
     return kind(name, build, ids, setup, **more, **start)
 
@@ -510,12 +542,11 @@ def agent(shape: str, engine: str, documents: str, failure: str = "fine", varian
 def _agents() -> list[Agent]:
     places = [(engine, documents) for engine in ("qdrant", "edge") for documents in ("sqlite", "folder")]
     found = [agent(shape, *place, failure) for shape in SHAPES for place in places for failure in FAILURES]
-    found += [
-        agent(shape, *place, "L3 flaky", variant)
-        for shape in SHAPES
-        for place in places
-        for variant in ("taken", "cold", "thread")
-    ]
+    for place in (places[0], places[3]):
+        found += [
+            agent(shape, *place, "L3 flaky", v) for shape in SHAPES for v in ("taken", "cold", "thread")
+        ]
+        found += [agent("steps", *place, failure, "interleaved") for failure in FAILURES]
     return found
 
 

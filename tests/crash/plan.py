@@ -11,10 +11,14 @@ from tests.crash.runner import Point
 __all__ = ["WHOLE", "every", "points", "spread"]
 
 WHOLE = (
+    "store of texts",
+    "documents, sqlite",
+    "documents, folder",
+    "vectors, qdrant",
     "line, qdrant, sqlite, L3 flaky",
     "fan, qdrant, sqlite, L2 flaky",
     "many, qdrant, sqlite, fine",
-    "twice, edge, folder, L3 flaky",
+    "twice, qdrant, folder, L3 flaky",
 )
 """Scenarios of which a full run tries every call."""
 

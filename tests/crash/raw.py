@@ -82,6 +82,8 @@ def checkpoints(path: Path) -> Iterator[tuple[str, str, Any]]:
     for thread, kind, data in _rows(path, query):
         for channel, value in serde.loads_typed((kind, data))["channel_values"].items():
             yield thread, channel, value
-    query = f"SELECT thread_id, channel, type, value FROM writes {order}, task_id, idx"
+    # without its checkpoint, which another thread may be about to write, nobody will use what a task wrote
+    there = "WHERE checkpoint_id IN (SELECT checkpoint_id FROM checkpoints)"
+    query = f"SELECT thread_id, channel, type, value FROM writes {there} {order}, task_id, idx"
     for thread, channel, kind, data in _rows(path, query):
         yield thread, channel, serde.loads_typed((kind, data))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,10 +111,14 @@ class Server:
             raise RuntimeError(f"{job}: {answer['wrong'][0]}")
         return answer
 
-    def run(self, point: Point) -> Verdict:
-        """Run one point."""
+    def run(self, point: Point, known: Mapping[str, Any] | None = None) -> Verdict:
+        """Run one point; ``known``: what :meth:`Harness.count` has found out of its scenario."""
         job: dict[str, Any] = {"scenario": point.scenario, "mode": point.mode, "n": point.n}
-        reply = self.ask(do="point", **job, **({} if point.again is None else {"again": point.again}))
+        if point.again is not None:
+            job["again"] = point.again
+        if known is not None:
+            job.update(left=known["left"], imported=known["imported"])
+        reply = self.ask(do="point", **job)
         return Verdict(
             point, reply["outcome"], reply.get("call", ""), reply.get("again", ""),
             reply.get("accepted", 0), tuple(reply["wrong"]), reply["seconds"],
@@ -134,6 +138,7 @@ class Harness:
     """
 
     def __init__(self, jobs: int = 1, timeout: float = 60.0) -> None:
+        self.known: dict[str, dict[str, Any]] = {}
         memory = Path("/dev/shm")
         place = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="softhit-crash-", dir=place))
@@ -154,7 +159,9 @@ class Harness:
 
     def count(self, scenario: str) -> dict[str, Any]:
         """Run it without a kill: {"calls", "data", "trace"}."""
-        return self.servers[0].ask(do="count", scenario=scenario)
+        if scenario not in self.known:
+            self.known[scenario] = self.servers[0].ask(do="count", scenario=scenario)
+        return self.known[scenario]
 
     def run(self, points: Sequence[Point]) -> Iterator[Verdict]:
         """Run the points, as they come in; each server takes the next one that waits."""
@@ -166,7 +173,8 @@ class Harness:
         def work(server: Server) -> None:
             try:
                 while True:
-                    done.put(server.run(waiting.get_nowait()))
+                    point = waiting.get_nowait()
+                    done.put(server.run(point, self.known.get(point.scenario)))
             except queue.Empty:
                 return
             except BaseException as error:

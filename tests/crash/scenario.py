@@ -42,11 +42,12 @@ class Scenario(Protocol):
 @cache
 def scenarios() -> Mapping[str, Scenario]:
     """All scenarios; importing them imports everything that a child may need."""
+    from tests.crash.faults import FAULTS
     from tests.crash.graphs import GRAPHS
     from tests.crash.stores import STORES
     from tests.crash.toys import TOYS
 
-    return {one.name: one for one in (*TOYS, *STORES, *GRAPHS)}
+    return {one.name: one for one in (*TOYS, *STORES, *GRAPHS, *FAULTS)}
 
 
 def find(name: str) -> Scenario:

@@ -126,6 +126,7 @@ class Server:
         self.root = root
         self.starts: dict[str, Path] = {}
         self.baselines: dict[str, Any] = {}
+        self.imported: set[str] = set()
 
     def fresh(self, scenario: Scenario) -> Path:
         """Return a new folder as the scenario finds it."""
@@ -156,29 +157,40 @@ class Server:
                 wrong = child(lambda: scenario.check(folder, seen, answer, None), self.shim, folder)
                 if wrong.how != "done" or wrong.value["value"]["wrong"]:
                     raise RuntimeError(f"{scenario.name}: without a kill: {wrong.value}")
-                self._import([*first.value["imported"], *last.value["imported"]])
+                imported = sorted({*first.value["imported"], *last.value["imported"]})
+                self.import_all(imported)
                 calls, data = first.value["calls"]
                 left = {"answer": answer, **wrong.value["value"]["left"]}
                 self.baselines[scenario.name] = {
-                    "calls": calls, "data": data, "trace": first.lines.splitlines(), "left": left,
+                    "calls": calls, "data": data, "trace": first.lines.splitlines(),
+                    "left": left, "imported": imported,
                 }  # fmt: skip
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         return self.baselines[scenario.name]
 
-    @staticmethod
-    def _import(names: list[str]) -> None:
+    def import_all(self, names: list[str]) -> None:
         """Import what children imported by themselves, so that the next ones need not."""
-        for name in names:
+        new = set(names) - sys.modules.keys() - self.imported
+        if not new:
+            return
+        self.imported |= new
+        for name in sorted(new):
             with suppress(ImportError):
                 importlib.import_module(name)
         alone()
         gc.collect()
         gc.freeze()
 
-    def point(self, scenario: Scenario, mode: str, n: int, again: int | None) -> dict[str, Any]:
-        """Kill at call ``n``, resume (with ``again``: kill that life too, at a call drawn by it), check."""
-        left = self.baseline(scenario)["left"]
+    def point(
+        self, scenario: Scenario, mode: str, n: int, again: int | None = None, left: Any = None
+    ) -> dict[str, Any]:
+        """Kill at call ``n``, resume (with ``again``: kill that life too, at a call drawn by it), check.
+
+        ``left``: what a run without a kill leaves, where another server has found that out already.
+        """
+        if left is None:
+            left = self.baseline(scenario)["left"]
         folder = self.fresh(scenario)
         try:
             first = child(lambda: scenario.run(folder), self.shim, folder, mode, n)
@@ -238,9 +250,11 @@ def main() -> None:
             scenario = find(job["scenario"])
             if job["do"] == "count":
                 known = server.baseline(scenario)
-                reply: dict[str, Any] = {key: known[key] for key in ("calls", "data", "trace")}
+                reply: dict[str, Any] = dict(known)
             else:
-                reply = server.point(scenario, job["mode"], job["n"], job.get("again"))
+                if imported := job.get("imported"):
+                    server.import_all(imported)
+                reply = server.point(scenario, job["mode"], job["n"], job.get("again"), job.get("left"))
         except Exception:
             reply = {"outcome": "error", "wrong": [traceback.format_exc()]}
         reply["seconds"] = round(time.monotonic() - started, 4)
