@@ -36,9 +36,8 @@ class Inner(TypedDict, total=False):
 
 
 def open_place(folder: Path | str, **options: Any) -> Workspace:
-    place = Workspace(
-        folder, budget=120, capacity=60, embedder=HashedTfidf(256), background=False, top_k=2, **options
-    )
+    rules: dict[str, Any] = {"budget": 120, "capacity": 60, "background": False, "top_k": 2, **options}
+    place = Workspace(folder, embedder=HashedTfidf(256), **rules)
     for key, text in FACTS.items():
         if not place.documents.version(key):
             place.documents.upsert(key, text, {"source": "document"}, 0)

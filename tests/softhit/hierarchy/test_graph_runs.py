@@ -154,6 +154,24 @@ class TestASecondRun:
         assert place.branches.chance("agent", "second", "write", "nowhere", 2) == Fraction(1, 4)
 
 
+class TestARunWithAWriterInTheBackground:
+    def test_leaves_the_same_in_l3(self, tmp_path: Path, whole: dict[str, str]) -> None:
+        with open_place(tmp_path, background=True) as place:
+            app = build(place, "run").compile(checkpointer=place.checkpointer())
+            assert app.invoke({"log": [], "topic": "tea"}, CONFIG)["log"] == LOG
+            assert place.close(drain_seconds=20).complete
+        with open_place(tmp_path) as place:
+            assert derived(place) == whole
+
+    def test_with_the_engine_in_process_too(self, tmp_path: Path, whole: dict[str, str]) -> None:
+        with open_place(tmp_path, background=True, engine="edge") as place:
+            app = build(place, "run").compile(checkpointer=place.checkpointer())
+            assert app.invoke({"log": [], "topic": "tea"}, CONFIG)["log"] == LOG
+            assert place.close(drain_seconds=20).complete
+        with open_place(tmp_path, engine="edge") as place:
+            assert derived(place) == whole
+
+
 class TestAnAsynchronousRun:
     def test_goes_on_from_its_checkpoint(self, place: Workspace) -> None:
         import asyncio
