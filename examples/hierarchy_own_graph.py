@@ -8,9 +8,7 @@ from typing import TypedDict
 try:
     from langgraph.graph import END, START, StateGraph
 
-    from softhit.hierarchy.graph import attach, context_hint, context_of
-    from softhit.hierarchy.seeding import seed
-    from softhit.hierarchy.workspace import Workspace
+    from softhit.hierarchy import Workspace, attach, context_hint, context_of, seed
     from softhit_lab.hierarchy.standin import make_standin
 except ImportError as error:
     sys.exit(f"{error}; pip install 'softhit[hierarchy]'")
