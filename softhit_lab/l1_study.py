@@ -386,9 +386,12 @@ def _panel(axes: Any, rows: Sequence[Row], group: str, lam: str) -> None:
             linestyle="none" if families else "--" if guided else "-",
         )
     axes.set_yscale("log")
-    axes.set_title(f"{'families, token counts as sizes' if families else group}, $\\lambda$ = {lam}")
+    axes.set_title(f"{group}, $\\lambda$ = {lam}")
     if families:
-        axes.set_xticks(range(len(ticks)), [t.replace("_", "\n") for t in ticks], fontsize=7)
+        names = [str(tick).replace("_", " ") for tick in ticks]
+        axes.set_xticks(
+            range(len(ticks)), names, fontsize=7.5, rotation=35, ha="right", rotation_mode="anchor"
+        )
     else:
         axes.set_xscale("log")
         log_axis(axes.xaxis, ticks)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adversaries.families import make_trace
 from adversaries.search import Lasso, Objective
 from offline_opt import solve
 from softhit import (
@@ -173,3 +174,11 @@ def test_its_name_makes_it_again() -> None:
         made = make_policy(spec)
         assert isinstance(made, ContextL1)
         assert made.name == spec
+
+
+def test_batches_do_not_let_go_of_what_was_popular_once() -> None:
+    # the numbers of docs/l1-vs-opt.md
+    for steps, stuck in ((1000, 1960), (4000, 7960)):
+        trace = make_trace("frequency_pollution", 20, steps, popular=10, repeats=2, fresh=12)
+        for guide, price in (("priority_lru", stuck), ("lru", 24)):
+            assert cost(simulate(f"context_l1:{guide}", trace, 20), trace, 20, 1).fraction == price
