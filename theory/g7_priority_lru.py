@@ -19,7 +19,8 @@ steps since the last of them (never touched: recency 0), ties by the earlier loa
    pays exactly ``K - 1 + 2m + lambda (2m - 1)``, whatever its weights; LRU pays
    ``(K+1) m + lambda (1 + (m-1)(K+1))``. The quotient LRU / policy tends to (K+1)/2. OPT is at most K + m.
 
-So neither policy is within a constant factor of the other on all sequences.
+So the policy is within no factor of LRU. LRU is within (K+1)(1+lambda) of OPT (claim B2), and so of the
+policy, but within no factor that does not grow with K.
 
 Proof
 -----
