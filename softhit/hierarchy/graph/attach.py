@@ -120,7 +120,8 @@ def attach(
     started. Call :func:`share` on their builder, so that what they report is part of their own checkpoints.
 
     ``update_state`` at an interrupt before a node counts as an update by the node ``context``, the last that
-    ran: the same nodes start as before. Give ``as_node`` to have the branches of a node decided again.
+    ran: the same nodes start as before. Give ``as_node`` to have the branches of a node decided again;
+    the graph then passes the boundary once more, and stops once more where it shall stop.
     ``RemainingSteps`` and ``IsLastStep`` count the two supersteps that are added to each.
 
     A node with ``defer=True`` also waits for workers that a ``Send`` started. LangGraph itself lets it start

@@ -434,6 +434,20 @@ class TestInterrupts:
         assert app.get_state(config).next == ("b",)
         assert app.invoke(None, config)["log"] == ["a", "human", "b", "c"]
 
+    def test_before_a_node_let_a_branch_be_decided_again_as_its_node(self) -> None:
+        builder = StateGraph(State)
+        for name in "abc":
+            builder.add_node(name, log(name))
+        builder.add_edge(START, "a")
+        builder.add_conditional_edges("a", lambda s: s["question"], ["b", "c"])
+        app = attach(builder, Watched().of).compile(checkpointer=InMemorySaver(), interrupt_before=["b", "c"])
+        config: Any = {"configurable": {"thread_id": "t"}}
+        app.invoke({"log": [], "question": "b"}, config)
+        app.update_state(config, {"question": "c"}, as_node="a")
+        app.invoke(None, config)
+        assert app.get_state(config).next == ("c",)
+        assert app.invoke(None, config)["log"] == ["a", "c"]
+
     def test_inside_a_node_count_once_what_it_reports(self) -> None:
         one = Watched()
 
