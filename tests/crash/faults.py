@@ -15,7 +15,7 @@ from tests.crash.graphs import Agent, agent
 from tests.crash.opened import Opened
 from tests.crash.words import digest
 
-__all__ = ["FAULTS"]
+__all__ = ["FAULTS", "PLACES"]
 
 
 def clean_before_stored(parts: Opened) -> None:
@@ -57,21 +57,27 @@ def texts_only_in_memory(parts: Opened) -> None:
 
 def l2_written_later(parts: Opened) -> None:
     """L1 lets go of a text that L2 takes only when it is given the next one: after the checkpoint."""
-    put, late = parts.cache.put, []
+    put, rows, late = parts.cache.put, parts.cache.dirty_rows, []
 
     def later(segment: Segment, text: str, dirty: bool = True) -> Segment:
-        if late:
-            put(*late.pop())
+        catch_up()
         late.append((segment, text, dirty))
         return replace(segment, dirty=False)
 
-    def close() -> None:
+    def catch_up() -> None:
         while late:
             put(*late.pop())
+
+    def dirty_rows(limit: int = 64) -> Any:
+        catch_up()
+        return rows(limit)
+
+    def close() -> None:
+        catch_up()
         shut()
 
-    shut = parts.cache.close
-    parts.cache.put, parts.cache.close = later, close
+    shut, parts.cache.close = parts.cache.close, close
+    parts.cache.put, parts.cache.dirty_rows = later, dirty_rows
 
 
 def dirty_rows_evicted(parts: Opened) -> None:
@@ -106,16 +112,18 @@ def files_written_in_place(parts: Opened) -> None:
     os.link = link
 
 
-_FAULTS: dict[Callable[[Opened], None], Agent] = {
-    clean_before_stored: agent("line", "qdrant", "sqlite"),
-    marked_whatever_it_holds: agent("steps", "qdrant", "sqlite", variant="interleaved"),
-    texts_only_in_memory: agent("line", "qdrant", "sqlite"),
-    l2_written_later: agent("many", "qdrant", "sqlite"),
-    dirty_rows_evicted: agent("full", "qdrant", "sqlite", "L3 down"),
-    failure_of_l2_unseen: agent("many", "qdrant", "sqlite", "L2 flaky"),
-    files_written_in_place: agent("line", "qdrant", "folder"),
+_FAULTS: dict[Callable[[Opened], None], tuple[Agent, str]] = {
+    clean_before_stored: (agent("line", "qdrant", "sqlite"), "l3.sqlite"),
+    marked_whatever_it_holds: (agent("steps", "qdrant", "sqlite", variant="interleaved"), ""),
+    texts_only_in_memory: (agent("line", "qdrant", "sqlite"), "checkpoints.sqlite"),
+    l2_written_later: (agent("line", "qdrant", "sqlite"), "checkpoints.sqlite"),
+    dirty_rows_evicted: (agent("full", "qdrant", "sqlite", "L3 down"), ""),
+    failure_of_l2_unseen: (agent("many", "qdrant", "sqlite", "L2 flaky"), ""),
+    files_written_in_place: (agent("line", "qdrant", "folder"), ".versions/"),
 }
 
 FAULTS: tuple[Agent, ...] = tuple(
-    replace(base, name=f"FAULT {spoil.__name__}", spoil=spoil) for spoil, base in _FAULTS.items()
+    replace(base, name=f"FAULT {spoil.__name__}", spoil=spoil) for spoil, (base, _) in _FAULTS.items()
 )
+PLACES: dict[str, str] = {f"FAULT {spoil.__name__}": place for spoil, (_, place) in _FAULTS.items()}
+"""The file at whose writes each is to be seen; "" = it loses texts by the order of events, without a kill."""

@@ -427,7 +427,7 @@ class Steps(Agent):
             if not id:
                 self._store(parts)
             if self.interleaved and (id, k) == ("item-0", 2):
-                id = ""
+                id = text = ""  # what comes in between derives it
             while id:
                 known = parts.cache.get([id]).get(id)
                 version = 1 if known is None else known.segment.version + 1
