@@ -84,6 +84,7 @@ class Boundaries:
             log=self.events,
         )
         self.context, self.reports = self.allocator.empty(), empty_reports()
+        self.frozen = json.dumps(self.context)
         self.values = dict.fromkeys(FIELDS, 0)
         self.newest: dict[str, str] = {}
         self.derived: dict[str, str] = {}
@@ -113,7 +114,8 @@ class Boundaries:
 
     def cross(self, starting: list[Start], ahead: list[Ahead], ending: bool) -> None:
         """Cross a boundary, as a checkpoint would carry the state, and check what holds after it."""
-        before = json.loads(json.dumps(self.context))
+        equal(json.dumps(self.context), self.frozen, "the state of L1 after the nodes ran")
+        before = json.loads(self.frozen)
         reports = json.loads(json.dumps(self.reports))
         fields = {name: digest_of(str(value)) for name, value in self.values.items()}
         try:
@@ -128,11 +130,13 @@ class Boundaries:
             self.newest = {id: text for id, text in self.newest.items() if self._holds(id, text, before)}
             self.outdated.clear()
             return
+        equal(json.dumps(before), self.frozen, "the state that a boundary was given, after it")
         check = {"G1": self._g1, "G2": self._g2, "G3": self._g3, "G5": self._g5}[self.watch]
         self.newest.update(self.derived)
         self.derived.clear()
         check(before, after, reports)
         self.context, self.reports = after, merge_reports(self.reports, left)
+        self.frozen = json.dumps(after)
         equal(self.reports["reports"], {}, "reports that a boundary left over")
         self.outdated.clear()
 
