@@ -45,7 +45,7 @@ def demo(
     engine: Annotated[str, typer.Option("--engine", help="L2: qdrant, or edge, in process.")] = "qdrant",
     url: Annotated[str | None, typer.Option("--url", help="L2: a Qdrant server instead of a folder.")] = None,
     seed: Annotated[str, typer.Option("--seed", help="Seed of policies that draw.")] = "0",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the numbers.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only what came of it.")] = False,
 ) -> None:
     """Run an agent twice: the second run finds what the first wrote.
 
@@ -100,3 +100,29 @@ def trace(
     from softhit_lab.hierarchy.explain import write_run_as_trace
 
     write_run_as_trace(run, name, output, schedule)
+
+
+@app.command()
+def study(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder for the figure and its numbers.")
+    ] = Path("results/l1-vs-opt"),
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A LoCoMo json; without it the families only.")
+    ] = None,
+    conversations: Annotated[
+        str | None, typer.Option("--conversations", help="How many of the file; default: all.")
+    ] = None,
+    traces: Annotated[str, typer.Option("--traces", help="Of each family.")] = "3",
+) -> None:
+    """Compare policies for L1 with the optimum in tokens."""
+    from softhit_lab.l1_study import run_study
+    from softhit_lab.screen import console
+    from softhit_lab.sweep import prepare_folder
+
+    limit = None if conversations is None else ranges.whole("conversations", conversations, low=1)
+    n = ranges.whole("traces", traces, low=1, high=1000)
+    prepare_folder(output)
+    for sheet in run_study(output, data, limit, n):
+        sheet.show(console())
+    console().print(f"figure and numbers: {output}", markup=False)

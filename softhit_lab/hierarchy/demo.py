@@ -37,6 +37,8 @@ __all__ = ["RUNS", "Settings", "run_demo"]
 RUNS = ("first", "second")
 TOP_K = 3
 LEAST_SCORE = 0.15
+PATIENCE = 5.0
+"""Seconds for L3 after a question, and at the end."""
 ROOM = 16
 """Points of L2 beside those of the documents, unless the user says how many."""
 
@@ -165,6 +167,7 @@ def _open(folder: Path, settings: Settings, library: Library) -> Workspace:
         capacity=settings.capacity or len(library.documents) + ROOM,
         embedder=HashedTfidf().fit([document.text for document in library.documents]),
         background=False,
+        drain_seconds=PATIENCE,
         policy=settings.policy,
         seed=settings.seed,
         top_k=TOP_K,
@@ -221,7 +224,8 @@ def _run(
         tell.say(f"question {number}", asked[number - 1])
         go({"question": asked[number - 1], "number": number})
         # the next question finds L3 up to date; with place.writer.start() a thread would do this meanwhile
-        place.writer.drain()
+        if not place.writer.drain(PATIENCE):
+            tell.say("not in L3 yet", "it is tried again later, and at the next start")
         tell()
     note = folder / f"{name}.json"
     if note.exists():

@@ -46,6 +46,7 @@ def test_every_option_the_guide_names_exists() -> None:
             "hierarchy demo",
             "hierarchy explain",
             "hierarchy trace",
+            "hierarchy study",
         )
     )
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"`pytest [^`]*`", "", GUIDE)))

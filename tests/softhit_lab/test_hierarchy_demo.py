@@ -12,12 +12,14 @@ from typer.testing import CliRunner
 pytest.importorskip("langgraph")
 pytest.importorskip("qdrant_client")
 
-from softhit.errors import InvalidInput
+from softhit.errors import InvalidInput, Unavailable
+from softhit.hierarchy.documents import make_documents
 from softhit.hierarchy.log import read_log
 from softhit_lab.cli import app
 from softhit_lab.hierarchy.demo import RUNS, Settings, run_demo
 from softhit_lab.hierarchy.standin import make_standin
 from softhit_lab.hierarchy.story import Tally, Turn, tally
+from tests.softhit.hierarchy.stand_in import serving
 
 ABOUT = {
     "garden": "roses tulips weeds compost seedlings hedges orchids lawns ponds beetles sunflowers gravel",
@@ -106,11 +108,8 @@ class TestTwoRuns:
         assert all(found[segment]["source"] == "agent_derived" for segment in written & found.keys())
 
     def test_everything_derived_reached_l3(self, finished: Path) -> None:
-        from softhit.hierarchy.documents.sqlite import SqliteDocuments
-
         written = {e["segment"] for log in logs(finished) for e in log if e["kind"] == "derive"}
-        (file,) = finished.glob("l3*")
-        documents = SqliteDocuments(file)
+        documents = make_documents(finished / "l3.sqlite")
         try:
             keys = set(documents.keys())
         finally:
@@ -239,7 +238,48 @@ class TestSettings:
         assert not Path("d").exists()
 
 
+class Losing:
+    """A chat model from whose n-th call on the server does not answer any more."""
+
+    def __init__(self, server: Any, at: int) -> None:
+        self.left, self.server = at, server
+        self.model = make_standin()
+
+    def invoke(self, *words: Any) -> Any:
+        self.left -= 1
+        self.server.failing = self.left < 0
+        return self.model.invoke(*words)
+
+
 class TestAServer:
+    def test_tells_the_same_story_as_a_folder(self, finished: Path, data: Path, tmp_path: Path) -> None:
+        with serving() as (url, _):
+            assert run_demo(tmp_path / "d", settings(data, url=url), quiet=True) is False
+        for log, other in zip(logs(tmp_path / "d"), logs(finished), strict=True):
+            assert without_store(log) == without_store(other)
+
+    def test_that_goes_away_costs_nothing_that_was_derived(
+        self, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("softhit_lab.hierarchy.demo.PATIENCE", 0.2)
+        with serving() as (url, server):
+            chosen = settings(data, questions=1, url=url)
+            losing: Any = Losing(server, 3)
+            with pytest.raises(Unavailable):
+                run_demo(tmp_path / "d", chosen, model=losing, quiet=True)
+            first = read_log(tmp_path / "d" / "runs" / "first.jsonl")
+            assert any(e["kind"] == "keep" for e in first)
+            server.failing = False
+            assert run_demo(tmp_path / "d", chosen, quiet=True) is False
+        documents = make_documents(tmp_path / "d" / "l3.sqlite")
+        try:
+            for log in logs(tmp_path / "d"):
+                derived = {e["segment"] for e in log if e["kind"] == "derive"}
+                assert derived
+                assert derived <= set(documents.keys())
+        finally:
+            documents.close()
+
     def test_one_that_is_not_there_is_named_in_one_line(self, data: Path, tmp_path: Path) -> None:
         words = ["hierarchy", "demo", "--data", str(data), "--url", "http://localhost:9", "-o"]
         result = CliRunner().invoke(app, [*words, str(tmp_path / "d")])
