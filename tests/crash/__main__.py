@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from tests.crash.plan import WHOLE, points
 from tests.crash.runner import Harness, Point, Verdict
 from tests.crash.scenario import scenarios
 
+PLACE = ("-o", "--output")
 VERSIONS = ("langgraph", "langgraph-checkpoint-sqlite", "qdrant-client", "qdrant-edge-py")
 
 
@@ -90,7 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print("".join(f"    {line}\n" for text in verdict.wrong for line in text.splitlines()))
             if options.output is not None:
                 # after each scenario: an interrupted run leaves what it has seen
-                write(options.output, table(counts, verdicts), arguments)
+                given = sys.argv[1:] if arguments is None else arguments
+                write(options.output, table(counts, verdicts), given)
     rows = table(counts, verdicts)
     total = sum(row["points"] for row in rows)
     print(
@@ -105,11 +108,13 @@ def libraries() -> str:
     return ", ".join([*(f"{name} {version(name)}" for name in VERSIONS), f"Python {sys.version.split()[0]}"])
 
 
-def write(path: Path, rows: list[dict[str, Any]], arguments: list[str] | None) -> None:
-    """Store the table."""
+def write(path: Path, rows: list[dict[str, Any]], arguments: list[str]) -> None:
+    """Store the table; where it goes is no part of the command that it names."""
     from theory import artefact
 
-    command = " ".join(["python -m tests.crash", *(sys.argv[1:] if arguments is None else arguments)])
+    # of two words, the second is only the place
+    kept = [word for word, before in zip(arguments, ["", *arguments], strict=False) if before not in PLACE]
+    command = shlex.join(["python", "-m", "tests.crash", *(word for word in kept if word not in PLACE)])
     total = {key: sum(row[key] for row in rows) for key in ("points", "wrong")}
     artefact.write(path, rows, command, 0, libraries=libraries(), **total)
 

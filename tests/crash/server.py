@@ -205,7 +205,10 @@ class Server:
                 if kept.how != "done":
                     return {**answer, "wrong": [f"reading the files after the kill {kept.how}: {kept.value}"]}
                 earlier = kept.value["value"]
-                answer["again"] = self.kill_again(scenario, folder, again)
+                second = self.kill_again(scenario, folder, again)
+                if second.how not in ("killed", "done"):
+                    return {**answer, "wrong": [f"the second life {second.how}: {second.value}"]}
+                answer["again"] = second.lines.strip() if second.how == "killed" else "done"
             last = child(lambda: _finish(scenario, folder, earlier, left), self.shim, folder)
             if last.how != "done":
                 return {**answer, "wrong": [f"the resumed life {last.how}: {last.value}"]}
@@ -213,19 +216,18 @@ class Server:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def kill_again(self, scenario: Scenario, folder: Path, drawn: int) -> str:
+    def kill_again(self, scenario: Scenario, folder: Path, drawn: int) -> End:
         """Let a copy resume to learn how many calls that takes, then kill the real one at one of them."""
         copy = Path(tempfile.mkdtemp(prefix="copy-", dir=self.root))
         try:
             shutil.copytree(folder, copy, dirs_exist_ok=True, symlinks=True)
             whole = child(lambda: scenario.resume(copy), self.shim, copy, "count")
-            calls = whole.value["calls"][0] if whole.how == "done" else 1
         finally:
             shutil.rmtree(copy, ignore_errors=True)
-        second = child(
-            lambda: scenario.resume(folder), self.shim, folder, "before", 1 + drawn % max(1, calls)
-        )
-        return second.lines.strip() if second.how == "killed" else second.how
+        if whole.how != "done":
+            return whole
+        calls = max(1, whole.value["calls"][0])
+        return child(lambda: scenario.resume(folder), self.shim, folder, "before", 1 + drawn % calls)
 
 
 def alone() -> None:
