@@ -103,7 +103,7 @@ class TestCommand:
         assert "langgraph" in said
 
     def test_it_fails_when_something_is_lost(self, capsys):
-        assert main(["--only", "toy promise_then_commit", "-n", "20"]) == 1
+        assert main(["--only", "toy promise_then_commit", "-n", "10"]) == 1
         said = capsys.readouterr().out
         assert "python -m tests.crash --only 'toy promise_then_commit'" in said
         assert "is lost" in said
