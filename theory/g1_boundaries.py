@@ -10,7 +10,7 @@ With ``ContextAllocator``, whatever nodes do and in whatever order:
    was. It never loops: it evicts each segment at most once, loads each at most once.
 3. No boundary evicts what is pinned, what an output of a node that just ran names, what a starting node needs
    and L1 has, or what it loads itself. (A segment leaves although pinned where a state field it depends on
-   changes, or where a new version takes its place.)
+   changes; what was only named, where its new version finds no room.)
 
 *As written* (the post's allocator node: flush, then evict above the high mark) the budget is exceeded after
 a boundary if what was flushed counts as loaded by the executing node, hence pinned: nothing bounds what is

@@ -169,6 +169,8 @@ class Boundaries:
         loaded = {e["segment"] for e in self.events.last if e["kind"] in ("load", "flush")}
         needed = {e["segment"] for e in self.events.last if e["kind"] == "hit"}
         stale = self._gone("invalidate")
+        # a new version of what was only named asks for room like every new text
+        referenced -= {r["segment"]["id"] for r in reports["reports"].values() if r["kind"] == "derive"}
         for id in (pinned | referenced) & before["l1"].keys() - stale:
             hold(id in after["l1"], f"{id}, pinned or named in an output, was evicted")
         for id in (needed - stale) | loaded:
