@@ -54,18 +54,20 @@ class Life:
         self.parts.allocator.view(state).derive(id, text_of(id, k, self.number), **about)
 
     def read(self, state: Any, id: str) -> str:
-        """Which text of an id there is, "id k"; from L1, else from L2, else from L3, else from what waits."""
+        """Which text of an id there is, "id k": in L1, else waiting for L2, else in L2, else in L3."""
         view = self.parts.allocator.view(state)
+        now = running.get()
+        assert now is not None
         if id in view:
             text = view.text(id)
+        elif id in now.context["unsaved"]:
+            text = self.parts.texts.get(now.context["unsaved"][id]["digest"])
         elif found := self.parts.cache.get([id]):
             text = found[id].text
-        elif (record := self.parts.documents.get(id)) is not None:
-            text = record.text
         else:
-            now = running.get()
-            assert now is not None
-            text = self.parts.texts.get(now.context["unsaved"][id]["digest"])
+            record = self.parts.documents.get(id)
+            assert record is not None, id
+            text = record.text
         one = made(text)
         return "none of ours" if one is None else f"{one.id} {one.k}"
 
