@@ -171,9 +171,18 @@ class Boundaries:
         stale = self._gone("invalidate")
         # a new version of what was only named asks for room like every new text
         referenced -= {r["segment"]["id"] for r in reports["reports"].values() if r["kind"] == "derive"}
-        for id in (pinned | referenced) & before["l1"].keys() - stale:
-            hold(id in after["l1"], f"{id}, pinned or named in an output, was evicted")
-        for id in (needed - stale) | loaded:
+        # the one case in which something in use leaves: it has no room beside what is pinned
+        forced = {e["segment"] for e in self.events.last if "no room beside" in e.get("why", "")}
+        if forced & (needed | referenced):
+            held = [s for id, s in (before["l1"] | after["l1"]).items() if id in needed | referenced]
+            held += [s for s in after["l1"].values() if s["pinned"]]
+            most = sum(s["tokens"] for s in {s["id"]: s for s in held}.values())
+            hold(most > BUDGET, f"{forced} left though what is pinned and in use has {most} tokens")
+        for id in pinned & before["l1"].keys() - stale:
+            hold(id in after["l1"], f"{id}, which is pinned, was evicted")
+        for id in referenced & before["l1"].keys() - stale - forced:
+            hold(id in after["l1"], f"{id}, named in an output, was evicted")
+        for id in (needed - stale - forced) | loaded:
             hold(id in after["l1"], f"{id}, which a starting node needs, is not in L1")
         hold(not self._gone("evict") & loaded, "a boundary evicts what it loads")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from softhit.errors import HierarchyError
 from softhit.hierarchy.fetch import offer
 from softhit.hierarchy.reports import pending
 from softhit.hierarchy.state import SegmentJson
@@ -58,20 +59,36 @@ def _derive(work: Work, reports: Iterable[Report]) -> None:
     latest: dict[tuple[str, str, str], Report] = {}
     for report in reports:
         latest[report["segment"]["id"], report["node"], report["task"]] = report
+    asked = {id for id, _, _ in latest}
     taken: dict[str, str] = {}
     for report in latest.values():
         made, node = cast(SegmentJson, dict(report["segment"])), report["node"]
         id, number = made["id"], 1
-        while made["id"] in taken and taken[made["id"]] != made["digest"]:
+        while _is_anothers(work, made, id, asked, taken):
             made["id"] = f"{id}@{node}" if number == 1 else f"{id}@{node}.{number}"
             number += 1
         if made["id"] in taken:
             continue
         taken[made["id"]] = made["digest"]
         if made["id"] != id:
+            work.siblings[made["id"]] = id
             made["version"], made["dirty"] = 1, True  # L2 has nothing under this id
             work.event("conflict", made, node=node, why=f"another branch derived {id!r} too")
         _take(work, made, node)
+
+
+def _is_anothers(
+    work: Work, made: SegmentJson, id: str, asked: Collection[str], taken: Mapping[str, str]
+) -> bool:
+    """Whether the id a text is to have belongs to another text; its own is another's once that is taken."""
+    if made["id"] in taken:
+        return taken[made["id"]] != made["digest"]
+    if made["id"] == id:
+        return False
+    # the same branch may have met the same conflict before: then it goes on under its own id
+    ours = work.siblings.get(made["id"]) == id
+    known = None if ours else work.known(made["id"])
+    return made["id"] in asked or (known is not None and known["digest"] != made["digest"])
 
 
 def _take(work: Work, made: SegmentJson, node: str) -> None:
@@ -79,7 +96,10 @@ def _take(work: Work, made: SegmentJson, node: str) -> None:
     id, known = made["id"], work.known(made["id"])
     # to derive is to use; the count goes on from that of the version before
     work.touches[id] = 1 + (work.l1[id]["accesses"] if id in work.l1 else work.touches[id])
-    if known is not None and known["digest"] == made["digest"]:
+    if known is not None and known["digest"] == made["digest"] and _moved_on(work, known):
+        # somebody else has written under this id since: what is derived now is the newest text
+        made["version"], made["dirty"] = known["version"] + 1, True
+    elif known is not None and known["digest"] == made["digest"]:
         if id in work.l1:
             work.change(id, accesses=work.touches[id], last_turn=work.now)
             return
@@ -90,6 +110,17 @@ def _take(work: Work, made: SegmentJson, node: str) -> None:
     work.forget(id)
     work.event("derive", made, node=node, why="" if known is None else f"after version {known['version']}")
     work.ask(Demand(made, node, "load", "derived", own=True))
+
+
+def _moved_on(work: Work, known: SegmentJson) -> bool:
+    """Whether L2 may have another text than the clean one that is known here."""
+    if known["dirty"]:
+        return False
+    try:
+        found = work.cache.get([known["id"]]).get(known["id"])
+    except HierarchyError:
+        return True
+    return found is None or found.segment.digest != known["digest"]
 
 
 def _converse(work: Work, reports: Sequence[Report]) -> None:

@@ -23,7 +23,7 @@ def make_room(work: Work) -> None:
     SegmentTooLarge
         A pinned segment has more tokens than the budget.
     HierarchyError
-        Pinned segments together have more tokens than the budget.
+        Pinned segments, with those of their groups, have more tokens than the budget.
     """
     _refuse_what_cannot_fit(work)
     pinned = _hard_pins(work)
@@ -137,18 +137,24 @@ def _evict_unit(work: Work, unit: Sequence[str]) -> None:
 
 
 def _force_out(work: Work, pinned: set[str], must: int) -> None:
-    """Take out of L1 what L2 did not take, for pinned segments; it stays in the state until L2 does."""
-    for unit in _units(work, pinned):
-        if work.used + must <= work.rules.budget:
-            return
-        for id in unit:
-            s = work.l1[id]
-            if s["dirty"]:
-                work.unsaved[id] = s
-            work.event("evict", s, why="no room; it waits for L2" if s["dirty"] else "no room")
-            work.leave(id)
-    total = work.used + must
-    if total > work.rules.budget:
+    """Make room for pinned segments by all means: what is dirty waits in the state until L2 takes it.
+
+    First goes what a batch may evict, then what the starting nodes need, then what an output named.
+    """
+    kept = _whole_groups(work, {id for id, s in work.l1.items() if s["pinned"]})
+    for stays in (pinned, pinned - (work.needed - work.referenced), kept):
+        for unit in _units(work, _whole_groups(work, stays & work.l1.keys()) | kept):
+            if work.used + must <= work.rules.budget:
+                return
+            for id in unit:
+                s = work.l1[id]
+                if s["dirty"]:
+                    work.unsaved[id] = s
+                waits = "; it waits for L2" if s["dirty"] else ""
+                work.event("evict", s, why=f"no room beside what is pinned{waits}")
+                work.leave(id)
+    if work.used + must > work.rules.budget:
         raise HierarchyError(
-            f"{total} tokens are pinned or in use, more than the budget of {work.rules.budget}"
+            f"{work.used + must} tokens are pinned, alone or by their groups, more than the budget of "
+            f"{work.rules.budget}"
         )

@@ -238,7 +238,8 @@ class SemanticCache:
         CacheFull
             There is no room, and what could be evicted is not in L3.
         Unavailable
-            The store cannot be reached; nothing is lost if the segment stays where it is.
+            The store cannot be reached, or another writer's text of this id is there that L3 does not have
+            and does not take now; nothing is lost if the segment stays where it is.
         """
         if digest_of(text) != segment.digest:
             raise InvalidInput(f"the text of segment {segment.id!r} is not the one of its digest")
@@ -250,6 +251,15 @@ class SemanticCache:
             if version is None:
                 assert present is not None
                 return segment_of(present)
+            if dirty and present is not None and present.dirty and present.version >= segment.version:
+                # whoever wrote that text did not know of this one, nor this one of that: L3 keeps both
+                if self._writer is not None and not hopeless:
+                    hopeless = self._writer.step(force=True) == 0
+                    continue
+                if self._writer is not None:
+                    raise Unavailable(
+                        f"L2 holds another text of {segment.id!r} that is not in L3 yet; this one waits"
+                    )
             if vector is None:
                 vector = self.embedder.embed([text])[0]
             written = replace(segment, version=version, dirty=False)

@@ -83,6 +83,8 @@ class ContextJson(TypedDict):
         Ids of the conversation's messages that a boundary has seen, in order.
     answers : dict
         What L2 last answered to a hint, so that a satisfied hint costs no search.
+    siblings : dict
+        Ids that boundaries gave to texts of parallel branches, and which id each branch had asked for.
     counted : dict
         How many accesses of a segment L2 has been told of while it stays in L1.
     seen_fields : dict
@@ -104,6 +106,7 @@ class ContextJson(TypedDict):
     messages: list[str]
     answers: dict[str, AnswerJson]
     counted: dict[str, int]
+    siblings: dict[str, str]
     seen_fields: dict[str, str]
     loaded: int
     evicted: int
@@ -128,6 +131,7 @@ def empty_context(budget: int) -> ContextJson:
         "messages": [],
         "answers": {},
         "counted": {},
+        "siblings": {},
         "seen_fields": {},
         "loaded": 0,
         "evicted": 0,

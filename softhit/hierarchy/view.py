@@ -225,10 +225,10 @@ class View:
             fail("text", text, "a text that is not empty")
         kind = cast(Source, check_choice("source", source, SOURCES))
         known = self._known(id)
-        if known is not None and known.digest == digest_of(text) and id in self._seen:
+        if known is not None and known.digest == digest_of(text) and id in self._seen and known.dirty:
             self.touch(id)
             return self._seen[id]
-        # L2 has this very text from an earlier run
+        # L2 had this very text; the boundary sees whether it still has
         same = known is not None and known.digest == digest_of(text)
         tokens = self._rules.counter.count(text)
         if pinned and tokens > self._rules.budget:

@@ -74,7 +74,7 @@ class Work:
     old : ContextJson
     turn, now : int
         Of the nodes that start, and of those that ran.
-    l1, staged, unsaved, answers, counted, seen, messages
+    l1, staged, unsaved, answers, counted, siblings, seen, messages
         As in the state.
     used : int
         Tokens in L1.
@@ -98,6 +98,7 @@ class Work:
         self.unsaved = dict(old["unsaved"])
         self.answers = dict(old["answers"])
         self.counted = dict(old["counted"])
+        self.siblings = dict(old["siblings"])
         self.seen = dict(old["seen_fields"])
         self.messages = list(old["messages"])
         self.used = sum(s["tokens"] for s in self.l1.values())
@@ -240,6 +241,7 @@ class Work:
             "messages": self.messages,
             "answers": self.answers,
             "counted": {id: times for id, times in self.counted.items() if id in self.l1},
+            "siblings": self.siblings,
             "seen_fields": self.seen,
             "loaded": self.loaded,
             "evicted": self.evicted,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import uuid
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -290,7 +290,8 @@ class _Wiring:
             else:
                 spec.ends = tuple(redirect(end, nodes) for end in spec.ends or ())
             if spec.cache_policy is not None:
-                spec.cache_policy = _blind(spec.cache_policy)
+                _warn_uncached(name)
+                spec.cache_policy = None
         builder.edges = {(u, redirect(v, nodes)) for u, v in builder.edges if v != END}
         builder.waiting_edges = {(us, redirect(v, nodes)) for us, v in builder.waiting_edges if v != END}
         for source, branches in builder.branches.items():
@@ -456,13 +457,13 @@ def _started(state: Mapping[str, Any]) -> list[Any]:
     return [Send(task["node"], task["payload"]) if "payload" in task else task["node"] for task in tasks]
 
 
-def _blind(policy: Any) -> Any:
-    """Return a cache policy that does not look at the allocator's channels, which change at every step."""
-    key: Callable[..., Any] = policy.key_func
+def _warn_uncached(name: str) -> None:
+    """Say that a node is not cached: what LangGraph keeps of it includes its reports, of another turn.
 
-    def without(value: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(value, dict):
-            value = {k: v for k, v in value.items() if k not in NAMES}
-        return key(value, *args, **kwargs)
-
-    return replace(policy, key_func=without)
+    They would count as applied already, or would make those of later turns count so.
+    """
+    warnings.warn(
+        f"node {name!r} will not be cached: what it does to the context must happen in every run; "
+        "cache inside the node what is expensive",
+        stacklevel=4,
+    )

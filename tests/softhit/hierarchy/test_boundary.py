@@ -195,6 +195,27 @@ class TestWatermarks:
 
 
 class TestPins:
+    def test_what_a_node_needs_gives_way_to_a_small_pin_rather_than_end_the_run(self) -> None:
+        one = run(library({"a": 30, "b": 30, "c": 30}))
+        one.cross(Start("node", "topic"))
+        view = one.view()
+        view.derive("note", text_of(30, "note"), pinned=True)
+        one.report(view)
+        one.cross(Start("next", "topic"))
+        assert "note" in one.held()
+        assert len(one.held()) == 3
+        assert [e["why"] for e in one.events if e["kind"] == "evict"] == ["no room beside what is pinned"]
+
+    def test_what_is_needed_gives_way_before_what_an_output_names(self) -> None:
+        one = run(library({"a": 30, "b": 30, "c": 30}))
+        one.cross(Start("node", "topic"))
+        view = one.view()
+        view.refer({"answer": "as [ctx:a] and [ctx:b] say"})
+        view.derive("note", text_of(30, "note"), pinned=True)
+        one.report(view)
+        one.cross(Start("next", "topic"))
+        assert one.held() == ["a", "b", "note"]
+
     def full(self, **changes: Any) -> Run:
         one = run({**library({"a": 30, "b": 30}), **library({"d": 40}, "other")}, **changes)
         one.cross(Start("node", "topic"))
@@ -501,6 +522,35 @@ class TestDerivedText:
         held = one.context["l1"]
         assert {id: s["version"] for id, s in held.items()} == {"note": 2, "note@right": 2}
         assert one.view().peek("note@right") == "of the right, 2"
+
+    def test_of_two_branches_does_not_replace_a_text_that_has_the_name_of_the_second(self) -> None:
+        one = run()
+        one.cross(Start("first"))
+        view = one.view("first")
+        view.derive("note@right", "somebody's own")
+        one.report(view)
+        one.cross(Start("left"), Start("right"))
+        for turn in (1, 2):
+            views = [one.view("left"), one.view("right")]
+            for view in views:
+                view.derive("note", f"of the {view.node}, {turn}")
+            one.report(*views)
+            one.cross(Start("left"), Start("right"))
+        assert one.held() == ["note", "note@right", "note@right.2"]
+        assert one.view().peek("note@right") == "somebody's own"
+        assert one.view().peek("note@right.2") == "of the right, 2"
+
+    def test_of_two_branches_does_not_take_a_name_that_a_third_asks_for(self) -> None:
+        one = run()
+        one.cross(Start("left"), Start("right"), Start("third"))
+        views = [one.view("left"), one.view("right"), one.view("third")]
+        views[0].derive("note", "of the left")
+        views[1].derive("note", "of the right")
+        views[2].derive("note@right", "of the third")
+        one.report(*views)
+        one.cross(Start("node"))
+        assert {one.view().peek(id) for id in one.held()} == {"of the left", "of the right", "of the third"}
+        assert one.view().peek("note@right") == "of the third"
 
     def test_that_waits_for_l2_is_not_hidden_by_the_older_one_that_l2_has(self) -> None:
         one = run({"note": text_of(10, "topic", "old")})

@@ -503,21 +503,25 @@ class TestPolicies:
         attach(builder, one.of).compile().invoke({"log": []})
         assert one.kinds("derive") == ["note3"]
 
-    def test_cached_nodes_are_still_found_although_the_context_changes(self) -> None:
+    def test_a_node_runs_each_time_although_it_was_to_be_cached(self) -> None:
+        # what is kept of a node would hold reports of another turn: texts were lost by it
         one, ran = Watched(), []
 
         def a(state: State) -> dict[str, Any]:
             ran.append(1)
-            return {"log": ["a"]}
+            one.of.view(state).derive(f"note-{len(ran)}", f"text {len(ran)}")
+            return {}
 
         builder = StateGraph(State)
-        builder.add_node("a", a, cache_policy=CachePolicy())
+        builder.add_node("a", a, cache_policy=CachePolicy(key_func=lambda state: "k"))
         builder.add_edge(START, "a")
-        app = attach(builder, one.of).compile(cache=InMemoryCache(), checkpointer=InMemorySaver())
-        for thread in "12":
-            for _ in range(2):
-                app.invoke({"question": "?"}, {"configurable": {"thread_id": thread}})
-        # the second call on a thread has another log
+        with pytest.warns(UserWarning, match="node 'a' will not be cached"):
+            attach(builder, one.of)
+        app = builder.compile(cache=InMemoryCache(), checkpointer=InMemorySaver())
+        for n in (1, 2):
+            config = {"configurable": {"thread_id": str(n)}}
+            app.invoke({"question": "?"}, config)
+            assert f"note-{n}" in context_of(app, config)["l1"]
         assert len(ran) == 2
 
     def test_defaults_for_nodes_are_for_the_users_nodes_only(self) -> None:
@@ -534,7 +538,9 @@ class TestPolicies:
         builder.add_node("a", a)
         builder.add_node("b", log("b"))
         builder.add_edge(START, "a")
-        app = attach(builder, one.of).compile(cache=InMemoryCache())
+        with pytest.warns(UserWarning, match="will not be cached"):
+            attach(builder, one.of)
+        app = builder.compile(cache=InMemoryCache())
         assert app.invoke({"log": []})["log"] == ["handled", "b"]
         assert one.started() == [["a"], ["b"], []]
         one.calls.clear()

@@ -180,6 +180,26 @@ class TestPut:
             ("rebase", "a", 3, 2)
         ]
 
+    def test_two_agents_texts_of_one_id_both_reach_l3(self, opened, documents):
+        cache = opened()
+        back = cache.writer = Back(cache, documents)
+        cache.put(segment("answer", TEXTS[0]), TEXTS[0])
+        # neither knows of the other's: each calls its own version 1
+        assert cache.put(segment("answer", TEXTS[1]), TEXTS[1]).version == 2
+        back.step()
+        assert [documents.get("answer", v).text for v in (1, 2)] == [TEXTS[0], TEXTS[1]]
+
+    def test_another_agents_text_waits_while_l3_cannot_take_the_one_that_is_here(self, opened, documents):
+        cache = opened()
+        back = cache.writer = Back(cache, documents)
+        back.up = False
+        cache.put(segment("answer", TEXTS[0]), TEXTS[0])
+        with pytest.raises(Unavailable, match="another text of 'answer' that is not in L3 yet"):
+            cache.put(segment("answer", TEXTS[1]), TEXTS[1])
+        assert cache.get(["answer"])["answer"].text == TEXTS[0]
+        # whoever knows of it may replace it
+        assert cache.put(segment("answer", TEXTS[2], 2), TEXTS[2]).version == 2
+
     def test_what_comes_from_l3_never_replaces_what_l3_lacks(self, opened):
         cache = opened()
         cache.put(segment("a", TEXTS[0], 1), TEXTS[0])

@@ -8,6 +8,7 @@ from hypothesis import given
 
 from softhit import InvalidInput, UnknownName
 from softhit.errors import SegmentTooLarge, Unavailable
+from softhit.hierarchy import Segment, digest_of
 from softhit.hierarchy.allocator import Start
 from softhit.hierarchy.reports import merge_reports
 from softhit.hierarchy.view import references, tag
@@ -136,9 +137,26 @@ class TestDeriving:
         assert second.derive("note", "from the second").version == 2
 
     def test_of_a_text_that_is_as_it_was_is_a_use_only(self) -> None:
-        view = started().view()
+        one = started()
+        view = one.view()
         assert view.derive("a", "red one").version == 1
-        assert kinds(view) == [("touch", "a")]
+        one.report(view)
+        one.cross(Start("node"))
+        held = one.context["l1"]["a"]
+        assert (held["version"], held["dirty"], held["accesses"]) == (1, False, 1)
+
+    def test_of_a_text_that_somebody_else_has_replaced_in_l2_is_the_newest_version(self) -> None:
+        one = started()
+        l2: Any = one.allocator.cache
+        l2.put(Segment("a", digest_of("red two"), 2, version=2), "red two")
+        view = one.view()
+        view.derive("a", "red one")
+        one.report(view)
+        one.cross(Start("node"))
+        assert one.context["l1"]["a"]["dirty"]
+        one.cross(ending=True)
+        assert l2.rows["a"][1] == "red one"
+        assert l2.rows["a"][0].version == 3
 
     @pytest.mark.parametrize(
         ("changes", "name"),
