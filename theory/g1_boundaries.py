@@ -8,9 +8,10 @@ With ``ContextAllocator``, whatever nodes do and in whatever order:
 2. After every boundary the tokens in L1 are at most the budget. A boundary that cannot do so, because what is
    pinned has more tokens than the budget, is refused with an error that says so, and leaves the state as it
    was. It never loops: it evicts each segment at most once, loads each at most once.
-3. No boundary evicts what is pinned, what an output of a node that just ran names, what a starting node needs
-   and L1 has, or what it loads itself. (A segment leaves although pinned where a state field it depends on
-   changes; what was only named, where its new version finds no room.)
+3. No boundary evicts what is pinned or what it loads itself. What a starting node needs and L1 has, and what
+   an output of a node that just ran names, it evicts only where it has no room beside what is pinned. (A
+   segment leaves although pinned where a state field it depends on changes; what was only named, where its
+   new version finds no room.)
 
 *As written* (the post's allocator node: flush, then evict above the high mark) the budget is exceeded after
 a boundary if what was flushed counts as loaded by the executing node, hence pinned: nothing bounds what is
@@ -112,8 +113,8 @@ CLAIM = Claim(
     id="G1",
     title="budget and pins at node boundaries",
     statement=(
-        "L1 changes at boundaries only; after each one its tokens are within the budget, and what is pinned, "
-        "named in an output or needed by a starting node was not evicted."
+        "L1 changes at boundaries only; after each one its tokens are within the budget, and nothing pinned "
+        "was evicted, nor what is named or needed unless pins leave it no room."
     ),
     variant="any nodes, branches, hints, sizes and policies; L2 reachable or not",
     source="the context-cache post's allocator; the order of its stages, and where it fails, are ours",

@@ -580,9 +580,12 @@ class TestLock:
         from softhit.hierarchy.vectors.lock import FolderLock
         import os
         lock = FolderLock({str(tmp_path / "folder")!r})
+        ready, say = os.pipe()
         child = os.fork()
         if child == 0:
+            os.write(say, b"!")  # os.fork has run what is to run in a child
             time.sleep(600)
+        os.read(ready, 1)
         print(child, flush=True)
         time.sleep(600)
         """
