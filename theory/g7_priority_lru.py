@@ -193,8 +193,8 @@ CLAIM = Claim(
     id="G7",
     title="priority-weighted LRU is not competitive",
     statement="Priority-weighted LRU pays K + (1+lambda) n where LRU and OPT pay at most K + 2 + 2 lambda,"
-    " whatever its weights; on a loop over K+1 items it pays about 2/(K+1) of LRU. With 0 < w_r <= w_a, as in"
-    " the post, it is LFU.",
+    " whatever its weights; on a loop over K+1 items, K-1 of them used before, about 2/(K+1) of LRU. With"
+    " 0 < w_r <= w_a, as in the post, it is LFU.",
     variant="serve_then_update, stream, e_t = q_t, free fill, hard hits, unit sizes, empty start",
     source="the score: the context-cache post; families and exact figures ours",
     status="proved",

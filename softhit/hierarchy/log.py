@@ -135,7 +135,7 @@ def read_log(path: Path | str, attempts: bool = False) -> list[dict[str, Any]]:
     Raises
     ------
     InvalidInput
-        There is no such file, or a line other than a cut one is no event.
+        There is no such file, it holds no event, or a line other than a cut one is no event.
     """
     try:
         lines = Path(path).read_bytes().split(b"\n")
@@ -150,10 +150,16 @@ def read_log(path: Path | str, attempts: bool = False) -> list[dict[str, Any]]:
         except ValueError:
             # cut by a crash; a later process has begun a line of its own
             continue
-        if not isinstance(event, dict) or "kind" not in event or "turn" not in event:
+        if (
+            not isinstance(event, dict)
+            or not isinstance(event.get("kind"), str)
+            or not isinstance(event.get("turn"), int)
+        ):
             raise InvalidInput(f"log {str(path)!r}, line {number}: not an event of a run")
         if not attempts and event["kind"] == "turn":
             again = event["turn"]
             events = [e for e in events if e["turn"] < again or e["kind"] == "store"]
         events.append(event)
+    if not events:
+        raise InvalidInput(f"log {str(path)!r} holds no event of a run")
     return events

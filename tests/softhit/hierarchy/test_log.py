@@ -162,3 +162,18 @@ class TestARun:
         with pytest.raises(Exception, match="pinned segments have 120 tokens"):
             made.boundary(one.context, one.reports, [Start("node")])
         assert [e["kind"] for e in read_log(tmp_path / "log")] == ["turn", "turn", "derive", "derive"]
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '{"turn": "1", "kind": "load"}', '{"turn": 1, "kind": 3}'])
+def test_a_file_that_is_no_log_is_refused_by_the_number_of_its_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(f'{{"turn": 1, "kind": "turn"}}\n{line}\n')
+    with pytest.raises(InvalidInput, match="line 2: not an event of a run"):
+        read_log(path)
+
+
+def test_a_file_without_any_event_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("not json\n")
+    with pytest.raises(InvalidInput, match="holds no event"):
+        read_log(path)
