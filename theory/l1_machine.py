@@ -88,6 +88,7 @@ class Boundaries:
         self.values = dict.fromkeys(FIELDS, 0)
         self.newest: dict[str, str] = {}
         self.derived: dict[str, str] = {}
+        self.opened = self._digests()
         self.outdated: set[str] = set()
         self.batch: int | None = None  # tokens loaded up to the last batch, if it reached the low mark
         self.all_reached, self.task = True, count()
@@ -104,6 +105,10 @@ class Boundaries:
     def report(self, update: dict[str, Any]) -> None:
         """Merge what a node returned, in either order; the state of L1 is not touched."""
         new = json.loads(json.dumps(update["context_reports"]))
+        for report in new["reports"].values():
+            if report["kind"] in ("derive", "want"):
+                # nodes that run together see the fields as they were at the boundary before
+                report["seen"] = dict(self.opened)
         merged = merge_reports(self.reports, new)
         if self.watch == "G5":
             equal(merge_reports(new, self.reports), merged, "reports merged the other way round")
@@ -117,7 +122,8 @@ class Boundaries:
         equal(json.dumps(self.context), self.frozen, "the state of L1 after the nodes ran")
         before = json.loads(self.frozen)
         reports = json.loads(json.dumps(self.reports))
-        fields = {name: digest_of(str(value)) for name, value in self.values.items()}
+        fields = self._digests()
+        self.opened = dict(fields)
         try:
             after, left = self.allocator.boundary(before, reports, starting, ahead, fields, ending)
         except HierarchyError as error:
@@ -139,6 +145,9 @@ class Boundaries:
         self.frozen = json.dumps(after)
         equal(self.reports["reports"], {}, "reports that a boundary left over")
         self.outdated.clear()
+
+    def _digests(self) -> dict[str, str]:
+        return {name: digest_of(str(value)) for name, value in self.values.items()}
 
     def _refused(self, before: dict[str, Any], reports: dict[str, Any], error: HierarchyError) -> None:
         """A boundary may only be refused where what must stay has more tokens than the budget."""

@@ -17,6 +17,7 @@ from typing import Any
 from softhit.hierarchy.fetch import need, prefetch
 from softhit.hierarchy.inbox import apply_reports
 from softhit.hierarchy.nodes import Ahead, Start
+from softhit.hierarchy.reports import pending
 from softhit.hierarchy.room import make_room
 from softhit.hierarchy.state import ContextJson
 from softhit.hierarchy.work import Work
@@ -42,7 +43,7 @@ def cross(
     nodes = [s.node for s in starting]
     summary = work.event("turn", nodes=nodes, ending=ending)
     applied, stale = apply_reports(work, reports)
-    _invalidate(work, stale | _changed(work, fields or {}))
+    _invalidate(work, stale | _changed(work, fields or {}, reports))
     _save_unsaved(work)
     for start in starting:
         need(work, start)
@@ -61,8 +62,14 @@ def cross(
     return work.result(nodes), {"applied": applied, "reports": {}}
 
 
-def _changed(work: Work, fields: Mapping[str, str]) -> set[str]:
-    """Return the fields whose digest is not the one seen last, and remember those that are given."""
+def _changed(work: Work, fields: Mapping[str, str], reports: Mapping[str, Any]) -> set[str]:
+    """Return the fields whose digest is not the one seen last, and remember those that are given.
+
+    A field of which no boundary has seen a digest may have changed since a node saw it.
+    """
+    for report in pending(reports):
+        for name, digest in report.get("seen", {}).items():
+            work.seen.setdefault(name, digest)
     changed = {name for name, digest in fields.items() if work.seen.get(name, digest) != digest}
     work.seen.update(fields)
     return changed

@@ -25,6 +25,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 ``touch``: the node used a segment. ``reference``: its output names one. ``derive``: it produced a text.
 ``invalidate``: what depends on a state field is stale. ``pin``, ``unpin``: keep a segment, or no longer.
 ``want``: it searched L2 itself; what it found is to come into L1. ``messages``: the conversation as it is.
+``derive`` and ``want`` may hold ``seen`` too: digests of the state fields they depend on, as the node saw
+them.
 """
 
 

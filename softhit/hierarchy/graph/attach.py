@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -157,8 +157,14 @@ def share(builder: GraphT) -> GraphT:
         builder.schemas[schema] = {**builder.schemas[getattr(builder, side)], **declared}
         setattr(builder, side, schema)
     for name, spec in builder.nodes.items():
+        # what these nodes see are this graph's fields, not those of the graph whose boundaries there are
         spec.runnable = wrap_node(
-            _runnable(spec), name, lambda result: result, lambda now, value: None, nested=True
+            _runnable(spec),
+            name,
+            change=lambda result: result,
+            leaving=lambda now, value: None,
+            seen=lambda config, names: {},
+            nested=True,
         )
     _finish(builder, set(), private)
     return builder
@@ -284,7 +290,7 @@ class _Wiring:
         nodes = frozenset(self.targets)
         change = partial(redirect_command, nodes=nodes)
         for name, spec in builder.nodes.items():
-            spec.runnable = wrap_node(_runnable(spec), name, change, self._leave)
+            spec.runnable = wrap_node(_runnable(spec), name, change, self._leave, self._digests)
             if isinstance(spec.ends, dict):
                 spec.ends = {redirect(end, nodes): label for end, label in spec.ends.items()}
             else:
@@ -370,11 +376,7 @@ class _Wiring:
             reports,
             self._starts(tasks, values),
             [Ahead(n, self.hints[n].fill(values), p, self._fields(n)) for n, p in chances.items()],
-            {
-                name: digest_of_value(values[name]) if name in values else ABSENT
-                for name in sorted(wanted | watched)
-                if name in self.channels
-            },
+            self._digests(config, wanted | watched),
             not tasks,
         )
         return {CONTEXT: after, REPORTS: left, STARTING: {"run": run, "tasks": tasks}}
@@ -426,6 +428,14 @@ class _Wiring:
             return {}
         values: dict[str, Any] = ChannelRead.do_read(config, select=wanted, fresh=False)
         return values
+
+    def _digests(self, config: RunnableConfig, names: Collection[str]) -> dict[str, str]:
+        """Return digests of the fields that are the state's, as they are before this step's writes."""
+        values = self._values(config, set(names))
+        return {
+            name: digest_of_value(values[name]) if name in values else ABSENT
+            for name in sorted(set(names) & self.channels)
+        }
 
     def _leave(self, now: Running, value: Mapping[str, Any]) -> None:
         """Write back what is dirty where a node leaves this graph for the one around it.

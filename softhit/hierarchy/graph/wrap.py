@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable, RunnableConfig
 
 __all__ = ["fresh_parts", "task_of", "wrap_branch", "wrap_node"]
+
+Digests = Callable[[Any, Collection[str]], dict[str, str]]
 
 # above every number a view gives to a report of its own
 _REFERENCES = 1_000_000
@@ -96,7 +98,7 @@ class _Around:
         if isinstance(given, dict):
             self.given = {CONTEXT: context, REPORTS: reports, **given}
 
-    def leave(self, result: Any) -> dict[str, Any]:
+    def leave(self, result: Any, seen: Digests) -> dict[str, Any]:
         """Write and return what the node reports: what its views did, and what its output refers to."""
         from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 
@@ -111,6 +113,11 @@ class _Around:
             {**about, "seq": _REFERENCES + n, "kind": "reference", "id": id} for n, id in enumerate(found)
         ]
         value = merge_reports(value, reports_value(made))
+        for report in value["reports"].values():
+            rows = [report["segment"]] if report["kind"] == "derive" else report.get("segments", ())
+            fields = {*report.get("fields", ()), *(name for s in rows for name in s["fields"])}
+            if fields and report["kind"] in ("derive", "want"):
+                report["seen"] = seen(self.config, fields)
         if value["reports"]:
             ChannelWrite.do_write(self.config, [ChannelWriteEntry(REPORTS, value)])
         return value
@@ -132,6 +139,7 @@ def wrap_node(
     name: str,
     change: Callable[[Any], Any],
     leaving: Callable[[Running, dict[str, Any]], None],
+    seen: Digests,
     nested: bool = False,
 ) -> Runnable[Any, Any]:
     """Return a node around a node.
@@ -144,6 +152,8 @@ def wrap_node(
         What becomes of its result.
     leaving : callable
         Called with its reports when the node ends this graph by a command for the graph around it.
+    seen : callable
+        Gives digests of state fields as they are while the node runs.
     nested : bool
         Whether the graph takes part in the context of a graph around it.
     """
@@ -154,7 +164,7 @@ def wrap_node(
     def finish(around: _Around, result: Any) -> Any:
         from langgraph.types import Command
 
-        value = around.leave(result)
+        value = around.leave(result, seen)
         results = result if isinstance(result, list | tuple) else [result]
         if any(isinstance(one, Command) and one.graph == Command.PARENT for one in results):
             leaving(around.now, value)
@@ -163,7 +173,7 @@ def wrap_node(
     def failed(around: _Around, error: ParentCommand) -> Any:
         command = _own_command(error, around.config)
         if command is None:
-            leaving(around.now, around.leave(None))
+            leaving(around.now, around.leave(None, seen))
             raise error
         return finish(around, command)
 

@@ -503,6 +503,30 @@ class TestPolicies:
         attach(builder, one.of).compile().invoke({"log": []})
         assert one.kinds("derive") == ["note3"]
 
+    @pytest.mark.parametrize("changed", [True, False])
+    def test_a_text_derived_while_another_branch_changes_its_field_is_stale(self, changed: bool) -> None:
+        one, saw = Watched(), []
+
+        def derive(state: State) -> dict[str, Any]:
+            one.of.view(state).derive("note", f"about {state['user']}", fields=["user"])
+            return {}
+
+        def change(state: State) -> dict[str, Any]:
+            return {"user": "bob"} if changed else {}
+
+        def look(state: State) -> dict[str, Any]:
+            saw.extend(segment.id for segment in one.of.view(state).segments())
+            return {}
+
+        builder = StateGraph(State)
+        for node in (derive, change, look):
+            builder.add_node(node.__name__, node)
+        builder.add_edge(START, "derive")
+        builder.add_edge(START, "change")
+        builder.add_edge(["derive", "change"], "look")
+        attach(builder, one.of).compile().invoke({"user": "ann"})
+        assert saw == ([] if changed else ["note"])
+
     def test_a_node_runs_each_time_although_it_was_to_be_cached(self) -> None:
         # what is kept of a node would hold reports of another turn: texts were lost by it
         one, ran = Watched(), []
