@@ -219,8 +219,8 @@ class View:
         SegmentTooLarge
             It is pinned and alone has more tokens than the budget.
         """
-        if not id:
-            fail("id", id, "a text that is not empty")
+        if not id or not _encodes(id):
+            fail("id", id, "a text that is not empty and that UTF-8 can hold: checkpoints hold it")
         if not text:
             fail("text", text, "a text that is not empty")
         kind = cast(Source, check_choice("source", source, SOURCES))
@@ -372,3 +372,11 @@ def _names(fields: Iterable[str]) -> tuple[str, ...]:
     if not all(isinstance(name, str) and name for name in names):
         fail("fields", names, "names of state fields, such as ['user']")
     return tuple(sorted(set(names)))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -163,6 +163,8 @@ class TestDeriving:
         [
             ({"id": ""}, "id"),
             ({"text": ""}, "text"),
+            ({"id": ""}, "id"),
+            ({"id": "half a pair \ud800"}, "id"),
             ({"source": "rumour"}, "source"),
             ({"fields": "user"}, "fields"),
             ({"fields": [("user",)]}, "fields"),
