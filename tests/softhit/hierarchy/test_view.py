@@ -163,7 +163,6 @@ class TestDeriving:
         [
             ({"id": ""}, "id"),
             ({"text": ""}, "text"),
-            ({"id": ""}, "id"),
             ({"id": "half a pair \ud800"}, "id"),
             ({"source": "rumour"}, "source"),
             ({"fields": "user"}, "fields"),
