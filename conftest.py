@@ -5,6 +5,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 REPOSITORY = Path(__file__).resolve().parent
 
@@ -17,6 +18,9 @@ hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, dera
 hypothesis.settings.register_profile(
     "slow", max_examples=1000, deadline=None, derandomize=True, database=None
 )
+# Hypothesis also draws the constants of every project module imported so far, so that the cases of a test
+# would depend on the tests that ran before it in the same worker. No setting turns it off.
+providers._get_local_constants = providers.Constants
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -55,6 +55,39 @@ def test_hypothesis_is_derandomised_and_without_deadline() -> None:
         assert profile.deadline is None
 
 
+def test_the_cases_of_a_random_test_do_not_depend_on_what_was_imported_before(
+    project, tmp_path_factory
+) -> None:
+    project.makepyfile(
+        test_cases="""
+import os, sys
+from hypothesis import given, settings, strategies as st
+if "WITH" in os.environ:
+    sys.path.insert(0, os.environ["WITH"])
+    import constants
+seen = []
+@settings(max_examples=300)
+@given(st.text(), st.integers())
+def test_draws(text, number):
+    seen.append((text, number))
+def test_writes():
+    open(os.environ["CASES"], "w").write(repr(seen))
+""",
+    )
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    elsewhere.joinpath("constants.py").write_text("HERE = ['one', 'two', 'three', 10_001, 10_002]")
+    drawn = []
+    for variables in ({}, {"WITH": str(elsewhere)}):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CASES", "cases.txt")
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            project.runpytest_subprocess(project.path).assert_outcomes(passed=2)
+        drawn.append((project.path / "cases.txt").read_text())
+    assert len(drawn[0]) > 300
+    assert drawn[0] == drawn[1]
+
+
 def test_mutants_are_off_by_default(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getoption("--mutants") in (False, True)
     assert pytestconfig.getini("xfail_strict") is True

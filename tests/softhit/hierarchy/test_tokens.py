@@ -134,7 +134,8 @@ class TestWhatATextMayHold:
 
     @given(st.text(st.characters(categories=("Cs", "Ll"))))
     def test_surrogates_anywhere_stop_nothing(self, text: str) -> None:
-        assert 0 <= make_counter().count(text) <= 3 * len(text)
+        # a token covers a byte at least, and UTF-8 writes a character in four at most
+        assert 0 <= make_counter().count(text) <= 4 * len(text)
 
     def test_a_run_without_a_break_takes_no_quadratic_time(self) -> None:
         # merged step by step, as usual, this is 5 * 10^9 comparisons: minutes
