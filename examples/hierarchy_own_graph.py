@@ -34,7 +34,9 @@ def build(allocator, name):
     """A plain LangGraph graph; what is new are the hints, the views, and the last line."""
 
     def ask(question, view):
-        return model.invoke(f"Answer in at most 1 line.\nQuestion: {question}\n\n{view.render()}").text
+        # the tags in what a model answers say what it used; most models give them if they are asked to
+        task = "Answer in at most 1 line, with the tag of each passage that you use, such as [ctx:ID]."
+        return model.invoke(f"{task}\nQuestion: {question}\n\n{view.render()}").text
 
     @context_hint("{question}")
     def research(state: State):
@@ -60,7 +62,7 @@ def build(allocator, name):
 def run(folder, name, question):
     """Open the memory, run the graph once, and say what its context held at the end."""
     # url="http://localhost:6333" instead of a folder: a Qdrant server; documents=...: an L3 of your own
-    with Workspace(folder, budget=200, least_score=0.1) as memory:
+    with Workspace(folder, budget=200) as memory:
         for key, text in DOCUMENTS.items():
             if memory.documents.version(key) == 0:
                 memory.documents.upsert(key, text, {"source": "document"}, expected=0)
