@@ -46,7 +46,7 @@ from softhit.hierarchy.allocator import ContextAllocator
 from softhit.hierarchy.reports import merge_reports
 from softhit.hierarchy.state import merge_context
 from theory.claim import Check, Claim, Mutant, equal, hold
-from theory.l1_machine import run
+from theory.l1_machine import FIELDS, NODES, Boundaries, run
 
 __all__ = ["CLAIM"]
 
@@ -104,6 +104,37 @@ def nothing_lost(reports: Merge = merge_reports) -> None:
 def machine(make: Callable[..., ContextAllocator] = ContextAllocator, examples: int = 40) -> None:
     """On the real allocator: no copy that depends on what changed or was reported is left, anywhere."""
     run("G5", make, examples)
+
+
+def to_and_fro(make: Callable[..., ContextAllocator] = ContextAllocator) -> None:
+    """A field goes from 0 to 1 and back; what was derived at 1 is stale, though the boundaries saw only 0."""
+    for outside in (False, True):
+        played = Boundaries(make, "lru", None, "G5")
+        field = FIELDS[0]
+
+        def derive(id: str, played: Boundaries = played, field: str = field) -> None:
+            view = played.view(NODES[0])
+            view.derive(id, f"5 of {id}", fields=[field])
+            played.report(view.update())
+
+        try:
+            derive("w0")
+            played.cross([], [], False)
+            if not outside:
+                # nothing depends on the field any more, so boundaries do not look at it
+                view = played.view(NODES[0])
+                view.invalidate(field)
+                played.report(view.update())
+                played.cross([], [], False)
+            played.write(field, 1)
+            if not outside:
+                played.cross([], [], False)
+            derive("w1")
+            played.write(field, 0, started=False)
+            played.cross([], [], False)
+            hold("w1" not in played.context["l1"], f"what was derived at 1 is left, {outside=}")
+        finally:
+            played.close()
 
 
 def long_machine() -> None:
@@ -223,6 +254,19 @@ class IgnoresReports(ContextAllocator):
         return super().boundary(context, {**reports, "reports": kept}, *rest, **named)
 
 
+class TrustsTheBoundary(ContextAllocator):
+    """What a boundary once saw of a field counts, and not what the node saw that derived from it."""
+
+    def boundary(self, context: Any, reports: Any, *rest: Any, **named: Any) -> Any:
+        known = context["seen_fields"]
+        rows = {}
+        for key, r in reports["reports"].items():
+            rows[key] = (
+                dict(r, seen={n: d for n, d in r["seen"].items() if n not in known}) if "seen" in r else r
+            )
+        return super().boundary(context, {**reports, "reports": rows}, *rest, **named)
+
+
 class KeepsStaging(ContextAllocator):
     """Only L1 is invalidated."""
 
@@ -253,6 +297,7 @@ CLAIM = Claim(
         Check("laws", laws),
         Check("nothing_lost", nothing_lost),
         Check("machine", machine, needs=("qdrant_client", "hypothesis")),
+        Check("to_and_fro", to_and_fro, needs=("qdrant_client", "hypothesis")),
         Check("graph", graph, needs=("qdrant_client", "langgraph")),
         Check("long_machine", long_machine, slow=True, needs=("qdrant_client", "hypothesis")),
     ),
@@ -262,6 +307,12 @@ CLAIM = Claim(
         Mutant("one_sided", "laws", {"reports": _keeps_applied}, "what is applied comes back"),
         Mutant("last_writer_graph", "graph", {"reducer": _last_writer}, "one branch's invalidation is lost"),
         Mutant("ignores_reports", "machine", {"make": IgnoresReports}, "stale segments stay"),
+        Mutant(
+            "trusts_the_boundary",
+            "to_and_fro",
+            {"make": TrustsTheBoundary},
+            "derived before a field was reset",
+        ),
         Mutant("keeps_staging", "machine", {"make": KeepsStaging}, "stale segments wait for their node"),
     ),
     proofs=("G5.md",),

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -88,8 +89,7 @@ class Boundaries:
         self.values = dict.fromkeys(FIELDS, 0)
         self.newest: dict[str, str] = {}
         self.derived: dict[str, str] = {}
-        self.opened = self._digests()
-        self.outdated: set[str] = set()
+        self.opened = self.crossed = self._digests()
         self.batch: int | None = None  # tokens loaded up to the last batch, if it reached the low mark
         self.all_reached, self.task = True, count()
         self.done: list[str] = []
@@ -107,13 +107,21 @@ class Boundaries:
         new = json.loads(json.dumps(update["context_reports"]))
         for report in new["reports"].values():
             if report["kind"] in ("derive", "want"):
-                # nodes that run together see the fields as they were at the boundary before
-                report["seen"] = dict(self.opened)
+                # nodes that run together see the fields as they were when they started
+                rows = [report["segment"]] if report["kind"] == "derive" else report["segments"]
+                depend = {*report.get("fields", ()), *(name for s in rows for name in s["fields"])}
+                report["seen"] = {name: self.opened[name] for name in sorted(depend)}
         merged = merge_reports(self.reports, new)
         if self.watch == "G5":
             equal(merge_reports(new, self.reports), merged, "reports merged the other way round")
             equal(merge_reports(merged, new), merged, "reports merged once more")
         self.reports = merged
+
+    def write(self, field: str, value: int, started: bool = True) -> None:
+        """Change a state field: before the nodes start, who then see it, or by one that has started."""
+        self.values[field] = value
+        if started:
+            self.opened = self._digests()
 
     # a boundary
 
@@ -122,8 +130,13 @@ class Boundaries:
         equal(json.dumps(self.context), self.frozen, "the state of L1 after the nodes ran")
         before = json.loads(self.frozen)
         reports = json.loads(json.dumps(self.reports))
-        fields = self._digests()
-        self.opened = dict(fields)
+        now, then = self._digests(), self.crossed
+        self.opened = self.crossed = now
+        # as a graph does: those that something depends on, and those of the hints
+        asked = self.allocator.watched(before, reports).union(
+            *(s.fields for s in starting), *(a.fields for a in ahead)
+        )
+        fields = {name: now[name] for name in sorted(asked)}
         try:
             after, left = self.allocator.boundary(before, reports, starting, ahead, fields, ending)
         except HierarchyError as error:
@@ -134,17 +147,19 @@ class Boundaries:
             self.newest.update({id: text for id, text in self.derived.items() if id not in self.newest})
             self.derived.clear()
             self.newest = {id: text for id, text in self.newest.items() if self._holds(id, text, before)}
-            self.outdated.clear()
+            # and the run goes on from the state before
+            self.crossed = then
             return
         equal(json.dumps(before), self.frozen, "the state that a boundary was given, after it")
-        check = {"G1": self._g1, "G2": self._g2, "G3": self._g3, "G5": self._g5}[self.watch]
+        check: Callable[[Any, Any, Any], None] = partial(self._g5, then, now)
+        if self.watch != "G5":
+            check = {"G1": self._g1, "G2": self._g2, "G3": self._g3}[self.watch]
         self.newest.update(self.derived)
         self.derived.clear()
         check(before, after, reports)
         self.context, self.reports = after, merge_reports(self.reports, left)
         self.frozen = json.dumps(after)
         equal(self.reports["reports"], {}, "reports that a boundary left over")
-        self.outdated.clear()
 
     def _digests(self) -> dict[str, str]:
         return {name: digest_of(str(value)) for name, value in self.values.items()}
@@ -226,29 +241,44 @@ class Boundaries:
             hold(self._holds(id, text, after), f"{text!r} of {id} is neither dirty in the state nor in L2")
             hold(self.texts.get(digest_of(text)) == text, f"the text of {id} is not in the store of texts")
 
-    def _g5(self, before: dict[str, Any], after: dict[str, Any], reports: dict[str, Any]) -> None:
-        stale = {r["field"] for r in reports["reports"].values() if r["kind"] == "invalidate"}
-        stale |= self.outdated
+    def _g5(
+        self,
+        then: dict[str, str],
+        now: dict[str, str],
+        before: dict[str, Any],
+        after: dict[str, Any],
+        reports: dict[str, Any],
+    ) -> None:
+        said = {r["field"] for r in reports["reports"].values() if r["kind"] == "invalidate"}
+        # for what was there at the boundary before; what nodes report is as old as what they saw
+        stale = said | {name for name in now if now[name] != then[name]}
 
-        def depends(rows: Iterable[dict[str, Any]]) -> set[str]:
-            return {s["id"] for s in rows if not stale.isdisjoint(s["fields"])}
+        def depends(rows: Iterable[dict[str, Any]], fields: set[str] = stale) -> set[str]:
+            return {s["id"] for s in rows if not fields.isdisjoint(s["fields"])}
 
-        made = [r["segment"] for r in reports["reports"].values() if r["kind"] == "derive"]
-        sought = [s for r in reports["reports"].values() if r["kind"] == "want" for s in r["segments"]]
+        made: set[str] = set()
+        fresh: set[str] = set()
+        for r in reports["reports"].values():
+            if r["kind"] in ("derive", "want"):
+                rows = [r["segment"]] if r["kind"] == "derive" else r["segments"]
+                old = depends(
+                    rows, said | {name for name, digest in r["seen"].items() if now[name] != digest}
+                )
+                made |= old if r["kind"] == "derive" else set()
+                fresh |= {s["id"] for s in rows} - old if r["kind"] == "want" else set()
         # no copy that depended on the field may be left; L2 may have been asked anew, with the new values
         came = {e["segment"]: e for e in self.events.last if e["kind"] in ("load", "flush")}
-        for id in depends(after["l1"].values()):
+        for id in depends(after["l1"].values(), set(now)):
             event = came.get(id)
             if event is None:
                 left = id in depends(before["l1"].values())
             elif event["kind"] == "flush":
                 left = id in depends(before["staged"].values())
             elif event["why"] == "derived":
-                left = id in depends(made)
+                left = id in made
             else:
-                fresh = {s["id"] for s in sought} - depends(sought)
                 left = event["why"] == "wanted" and id not in fresh
-            hold(not left, f"{id} in L1 depends on {sorted(stale)}, which changed")
+            hold(not left, f"{id} in L1 depends on a field that changed: {then} then, {now} now, {said} said")
         old = depends(before["staged"].values()) & depends(after["staged"].values()) - self._gone("stage")
         hold(not old, f"{sorted(old)}, staged, depend on {sorted(stale)}, which changed")
 
@@ -364,9 +394,16 @@ def run(
 
         @rule(field=st.sampled_from(FIELDS))
         def change(self, field: str) -> None:
-            self.run.values[field] += 1
-            self.run.outdated.add(field)
+            # to and fro: what was seen long ago may be the value again
+            self.run.write(field, 1 - self.run.values[field], started=False)
             self._note(f"{field} changes")
+
+        @rule(field=st.sampled_from(FIELDS))
+        def outside(self, field: str) -> None:
+            """Somebody updates the state while the run waits before a node."""
+            if not self.run.reports["reports"]:
+                self.run.write(field, 1 - self.run.values[field])
+                self._note(f"{field} changes before the nodes run")
 
         @rule(down=st.booleans())
         def l2(self, down: bool) -> None:

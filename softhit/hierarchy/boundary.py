@@ -65,12 +65,16 @@ def cross(
 def _changed(work: Work, fields: Mapping[str, str], reports: Mapping[str, Any]) -> set[str]:
     """Return the fields whose digest is not the one seen last, and remember those that are given.
 
-    A field of which no boundary has seen a digest may have changed since a node saw it.
+    Two have seen a field: the last boundary that was given its digest, and each node that reports a text that
+    depends on it. What a node saw counts by itself: the boundary's may be of long ago, or be this value again
+    after another one in between.
     """
+    changed = {name for name, digest in fields.items() if work.seen.get(name, digest) != digest}
     for report in pending(reports):
         for name, digest in report.get("seen", {}).items():
+            if fields.get(name, digest) != digest:
+                changed.add(name)
             work.seen.setdefault(name, digest)
-    changed = {name for name, digest in fields.items() if work.seen.get(name, digest) != digest}
     work.seen.update(fields)
     return changed
 
