@@ -42,7 +42,7 @@ import numpy as np
 
 from softhit.hierarchy.allocator import ContextAllocator
 from theory.claim import Check, Claim, Mutant, equal, hold
-from theory.l1_machine import run
+from theory.l1_machine import NODES, Boundaries, run
 from theory.smt import unsat
 
 __all__ = ["CLAIM", "SMT", "batches"]
@@ -149,6 +149,21 @@ def machine(make: Callable[..., ContextAllocator] = ContextAllocator, examples: 
     run("G2", make, examples)
 
 
+def trickle(make: Callable[..., ContextAllocator] = ContextAllocator) -> None:
+    """On the real allocator: sixty texts of three tokens, one a boundary, by two orders of eviction."""
+    for policy in ("priority_lru", "lru"):
+        played = Boundaries(make, policy, None, "G2")
+        try:
+            for number in range(60):
+                view = played.view(NODES[0])
+                view.derive(f"text{number}", f"3 of {number}")
+                played.report(view.update())
+                played.cross([], [], False)
+            hold(played.context["batches"] > 1, f"{policy}: no two batches to look at")
+        finally:
+            played.close()
+
+
 def long_machine() -> None:
     """The same, longer."""
     run("G2", examples=400, steps=60)
@@ -181,13 +196,14 @@ CLAIM = Claim(
         Check("rule", rule),
         Check("attained", attained),
         Check("machine", machine, needs=NEEDS),
+        Check("trickle", trickle, needs=("qdrant_client", "hypothesis")),
         Check("long_machine", long_machine, slow=True, needs=NEEDS),
     ),
     mutants=(
         Mutant("half", "gap", {"enters": "(* 0.5 coming)"}, "half of what comes is not enough"),
         Mutant("no_one", "rule", {"slack": 0}, "the first batch has nothing before it"),
         Mutant("exactly", "attained", {"step": 0}, "more than the gap, not as much"),
-        Mutant("no_buffer", "machine", {"make": NoBuffer}, "high = low: a batch a load"),
+        Mutant("no_buffer", "trickle", {"make": NoBuffer}, "high = low: a batch a load"),
     ),
     proofs=("G2.md",),
 )
