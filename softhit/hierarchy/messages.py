@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Container, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from softhit.errors import MissingExtra, SegmentTooLarge
@@ -145,13 +146,12 @@ def _content(content: Any) -> str:
 
 def _names(messages: Sequence[BaseMessage]) -> list[str]:
     """An id for each message: its own, or one of its content; equal ones are numbered."""
-    used: dict[str, int] = {}
-    names = []
+    names: dict[str, None] = {}
     for message in messages:
         name = f"message:{message.id or digest_of(message_text(message))[:16]}"
-        used[name] = used.get(name, 0) + 1
-        names.append(name if used[name] == 1 else f"{name}.{used[name]}")
-    return names
+        numbered = (f"{name}.{number}" for number in count(2))
+        names[name if name not in names else next(n for n in numbered if n not in names)] = None
+    return list(names)
 
 
 def _groups(messages: Sequence[BaseMessage], names: Sequence[str]) -> list[str | None]:

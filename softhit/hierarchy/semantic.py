@@ -9,6 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from softhit.check import check_int, check_real
 from softhit.errors import CacheFull, InvalidInput, Unavailable
 from softhit.hierarchy.documents.protocol import DocumentStore, Record
@@ -199,13 +202,26 @@ class SemanticCache:
                     "that one, or another collection"
                 )
             # the same name does not make it the same function: a refitted one has other vectors
-            vector = self.embedder.embed([row.payload["text"]])[0]
+            vector = self._embed(row.payload["text"])
             near = self.vectors.nearest(vector, 1, 0.99)
             if not near:
                 raise InvalidInput(
                     f"the embedder {used} gives another vector for row {row.id!r} of {self.vectors.name} "
                     "than it has; was it refitted? L2 needs one whose vectors stay the same"
                 )
+
+    def _embed(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a text; an embedder that fails is an outage, as a store that does is one."""
+        try:
+            vector = np.asarray(self.embedder.embed([text])[0], np.float32)
+            shape = (self.embedder.dimension,)
+            if vector.shape != shape or not np.isfinite(vector).all():
+                raise InvalidInput(f"it gave {vector!r}, not {shape[0]} finite numbers")
+        except Exception as error:
+            raise Unavailable(
+                f"the embedder {self.embedder.name} failed: {error or type(error).__name__}"
+            ) from error
+        return vector
 
     @property
     def writer(self) -> Writer | None:
@@ -238,8 +254,8 @@ class SemanticCache:
         CacheFull
             There is no room, and what could be evicted is not in L3.
         Unavailable
-            The store cannot be reached, or another writer's text of this id is there that L3 does not have
-            and does not take now; nothing is lost if the segment stays where it is.
+            The store cannot be reached, the embedder fails, or another writer's text of this id is there that
+            L3 does not have and does not take now; nothing is lost if the segment stays where it is.
         """
         if digest_of(text) != segment.digest:
             raise InvalidInput(f"the text of segment {segment.id!r} is not the one of its digest")
@@ -261,7 +277,7 @@ class SemanticCache:
                         f"L2 holds another text of {segment.id!r} that is not in L3 yet; this one waits"
                     )
             if vector is None:
-                vector = self.embedder.embed([text])[0]
+                vector = self._embed(text)
             written = replace(segment, version=version, dirty=False)
             payload = self._payload(written, text, dirty, present)
             expected = None if present is None else present.version
@@ -344,7 +360,7 @@ class SemanticCache:
         """Return segments by their cosine (>= ``least``) with the query, highest first, equal ones by id."""
         check_int("limit", limit, low=0)
         check_real("least", least, low=-1, high=1)
-        vector = self.embedder.embed([query])[0]
+        vector = self._embed(query)
         checked: set[str] = set()
         while True:
             near = self.vectors.nearest(vector, limit, least, exclude)
@@ -383,7 +399,7 @@ class SemanticCache:
             if self.documents.version(row.id) == row.version:
                 return row
             record = self.documents.get(row.id)
-        except Unavailable as error:
+        except Exception as error:  # a store of somebody else's: what it raises is its own
             _logger.warning("%s is served without a look into L3: %s", row.id, error)
             return row
         if record is None:
@@ -399,7 +415,7 @@ class SemanticCache:
         if self._counter is None:
             self._counter = make_counter(self._counter_spec)
         segment = segment_from(record, self._counter.count(record.text))
-        vector = self.embedder.embed([record.text])[0]
+        vector = self._embed(record.text)
         payload = self._payload(segment, record.text, False, row)
         payload["last_access"] = row.payload["last_access"]
         # an evicted row that was derived anew has the version again, but another text

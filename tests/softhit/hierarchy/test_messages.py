@@ -103,6 +103,10 @@ class TestOneMessage:
         made = segments([user("yes"), says("no"), user("yes")])
         assert len({s.id for s in made}) == 3
 
+    def test_no_two_messages_have_one_id_whatever_theirs_are(self) -> None:
+        made = segments([user("first", "1"), user("second", "1"), user("third", "1.2"), user("fourth", "1")])
+        assert [one.id for one in made] == ["message:1", "message:1.2", "message:1.2.2", "message:1.3"]
+
     def test_above_the_budget_raises_and_names_it(self) -> None:
         with pytest.raises(SegmentTooLarge, match="'message:long' has 31 tokens"):
             segments([user(text_of(30), "long"), says("short")], budget=30)

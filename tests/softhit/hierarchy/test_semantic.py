@@ -113,13 +113,58 @@ class Back:
 
 
 class Down:
-    """An L3 that cannot be reached."""
+    """An L3 that cannot be reached, and says so in its own way."""
+
+    def __init__(self, error=Unavailable):
+        self.error = error
 
     def __getattr__(self, name):
         def fail(*_args, **_more):
-            raise Unavailable("L3 is down")
+            raise self.error("L3 is down")
 
         return fail
+
+
+class Odd:
+    """An embedder that has a bad day."""
+
+    name, dimension = EMBEDDER.name, EMBEDDER.dimension
+
+    def __init__(self):
+        self.answer = EMBEDDER.embed
+
+    def embed(self, texts):
+        return self.answer(texts)
+
+
+def _raise(texts):
+    raise ConnectionError("no route to the model")
+
+
+class TestAnEmbedderThatFails:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            _raise,
+            lambda texts: None,
+            lambda texts: [],
+            lambda texts: np.full((1, 64), np.nan, np.float32),
+            lambda texts: np.ones((1, 63), np.float32),
+            lambda texts: [["x"] * 64],
+        ],
+    )
+    def test_is_an_outage_that_changes_nothing(self, clock, answer):
+        odd = Odd()
+        cache = SemanticCache(make_vectors(":memory:", 64), odd, 5, clock=clock, counter=Words())
+        cache.put(segment("a", TEXTS[0]), TEXTS[0])
+        odd.answer = answer
+        for call in (lambda: cache.search("refunds"), lambda: cache.put(segment("b", TEXTS[1]), TEXTS[1])):
+            with pytest.raises(Unavailable, match=r"the embedder hashed_tfidf.* failed: "):
+                call()
+        odd.answer = EMBEDDER.embed
+        assert [f.segment.id for f in cache.search(TEXTS[0], least=0.5)] == ["a"]
+        assert cache.count() == 1
+        cache.close()
 
 
 class TestPut:
@@ -384,12 +429,13 @@ class TestCoherence:
         cache.put(segment("a", TEXTS[0]), TEXTS[0])
         assert [f.segment.id for f in cache.search(TEXTS[0])] == ["a"]
 
-    def test_while_l3_is_down_l2_still_serves(self, opened):
-        cache = opened(documents=Down())
+    @pytest.mark.parametrize("error", [Unavailable, RuntimeError, KeyError])
+    def test_while_l3_is_down_l2_still_serves(self, opened, error):
+        cache = opened(documents=Down(error))
         cache.put(segment("a", TEXTS[0]), TEXTS[0], dirty=False)
         assert [f.segment.id for f in cache.search(TEXTS[0])] == ["a"]
         assert set(cache.get(["a"])) == {"a"}
-        with pytest.raises(Unavailable):
+        with pytest.raises(error):
             cache.reconcile()
         assert cache.count() == 1
 
