@@ -36,10 +36,11 @@ from collections.abc import Callable
 from typing import Any
 
 from softhit.hierarchy.allocator import ContextAllocator
+from softhit.hierarchy.view import tag
 from theory.as_written import RUNS, Window, boundary_as_written, window_moves
 from theory.claim import Check, Claim, Mutant, equal, hold
 from theory.explore import explore
-from theory.l1_machine import run
+from theory.l1_machine import NODES, Boundaries, run
 
 __all__ = ["CLAIM"]
 
@@ -65,6 +66,26 @@ def as_written(budget: int = 10) -> None:
 def machine(make: Callable[..., ContextAllocator] = ContextAllocator, examples: int = 40) -> None:
     """On the real allocator, Qdrant on disk, four policies: budget, pins and use after every boundary."""
     run("G1", make, examples)
+
+
+def pressed(make: Callable[..., ContextAllocator] = ContextAllocator) -> None:
+    """On the real allocator: what is pinned, or named by an output, is the next victim but for that."""
+    for policy in ("priority_lru", "lru", "fifo"):
+        played = Boundaries(make, policy, None, "G1")
+        try:
+            for id, pinned in (("pin", True), ("named", False)):
+                view = played.view(NODES[0])
+                view.derive(id, f"10 of {id}", pinned=pinned)
+                played.report(view.update())
+                played.cross([], [], False)
+            for number in range(6):
+                view = played.view(NODES[0])
+                view.derive(f"big{number}", f"45 of {number}")
+                played.report(view.update({"answer": f"as {tag('named')} says"}))
+                played.cross([], [], False)
+                hold({"pin", "named"} <= set(played.context["l1"]), f"{policy}: one of the two is gone")
+        finally:
+            played.close()
 
 
 def long_machine() -> None:
@@ -127,12 +148,13 @@ CLAIM = Claim(
     checks=(
         Check("as_written", as_written),
         Check("machine", machine, needs=NEEDS),
+        Check("pressed", pressed, needs=NEEDS),
         Check("long_machine", long_machine, slow=True, needs=NEEDS),
     ),
     mutants=(
         Mutant("fits", "as_written", {"budget": 100}, "three segments of 7 tokens fit into 100"),
-        Mutant("forgets_pins", "machine", {"make": ForgetsPins}, "pinned segments are evicted"),
-        Mutant("forgets_references", "machine", {"make": ForgetsReferences}, "so is what an output names"),
+        Mutant("forgets_pins", "pressed", {"make": ForgetsPins}, "pinned segments are evicted"),
+        Mutant("forgets_references", "pressed", {"make": ForgetsReferences}, "so is what an output names"),
         Mutant("flushes_all", "machine", {"make": FlushesAll}, "the budget does not bound what is staged"),
     ),
     proofs=("G1.md",),

@@ -38,12 +38,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any, TypedDict
 
-from softhit.hierarchy.allocator import ContextAllocator
+from softhit.hierarchy.allocator import Ahead, ContextAllocator
 from softhit.hierarchy.reports import merge_reports
+from softhit.hierarchy.segment import Segment, digest_of
 from softhit.hierarchy.state import merge_context
 from theory.claim import Check, Claim, Mutant, equal, hold
 from theory.l1_machine import FIELDS, NODES, Boundaries, run
@@ -135,6 +137,23 @@ def to_and_fro(make: Callable[..., ContextAllocator] = ContextAllocator) -> None
             hold("w1" not in played.context["l1"], f"what was derived at 1 is left, {outside=}")
         finally:
             played.close()
+
+
+def staged(make: Callable[..., ContextAllocator] = ContextAllocator) -> None:
+    """What was staged for a node ahead leaves when a field of that node's hint changes."""
+    played = Boundaries(make, "lru", None, "G5")
+    text = "5 topic0 of the old value"
+    try:
+        played.cache.put(Segment("doc", digest_of(text), 5), text, dirty=False)
+        ahead = [Ahead(NODES[0], "topic0", Fraction(1), (FIELDS[0],))]
+        played.cross([], ahead, False)
+        hold("doc" in played.context["staged"], "nothing was staged")
+        played.write(FIELDS[0], 1, started=False)
+        played.vectors.down = True  # it cannot come back at once
+        played.cross([], ahead, False)
+        hold("doc" not in played.context["staged"], "what was staged for the old value is left")
+    finally:
+        played.close()
 
 
 def long_machine() -> None:
@@ -297,6 +316,7 @@ CLAIM = Claim(
         Check("laws", laws),
         Check("nothing_lost", nothing_lost),
         Check("machine", machine, needs=("qdrant_client", "hypothesis")),
+        Check("staged", staged, needs=("qdrant_client", "hypothesis")),
         Check("to_and_fro", to_and_fro, needs=("qdrant_client", "hypothesis")),
         Check("graph", graph, needs=("qdrant_client", "langgraph")),
         Check("long_machine", long_machine, slow=True, needs=("qdrant_client", "hypothesis")),
@@ -313,7 +333,7 @@ CLAIM = Claim(
             {"make": TrustsTheBoundary},
             "derived before a field was reset",
         ),
-        Mutant("keeps_staging", "machine", {"make": KeepsStaging}, "stale segments wait for their node"),
+        Mutant("keeps_staging", "staged", {"make": KeepsStaging}, "stale segments wait for their node"),
     ),
     proofs=("G5.md",),
 )

@@ -218,9 +218,7 @@ class SemanticCache:
             if vector.shape != shape or not np.isfinite(vector).all():
                 raise InvalidInput(f"it gave {vector!r}, not {shape[0]} finite numbers")
         except Exception as error:
-            raise Unavailable(
-                f"the embedder {self.embedder.name} failed: {error or type(error).__name__}"
-            ) from error
+            raise Unavailable(f"the embedder {self.embedder.name} failed: {error!r}") from error
         return vector
 
     @property
