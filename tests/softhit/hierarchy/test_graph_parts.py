@@ -1,5 +1,6 @@
 """Hints, successors, branch probabilities and digests of fields."""
 
+import math
 import operator
 import subprocess
 import sys
@@ -211,7 +212,9 @@ VALUES: list[Any] = [
     None, 0, "", "0", [], {}, {"a": 1}, {"a": [1, 2]}, {"a": (1, 3)}, {1: 2, "b": 3}, {"x", "y", "z"},
     frozenset({"x", "y"}), Point(1, frozenset({"p", "q"})), Point(2, frozenset({"p", "q"})), b"bytes",
     Model(x=1, y=["a"]), Model(x=1, y=["b"]), HumanMessage("hello", id="1"), HumanMessage("hallo", id="1"),
-    {1, 2}, Path("/a"), 1.5, True, [HumanMessage("hello", id="1")],
+    {1, 2}, Path("/a"), 1.5, True, [HumanMessage("hello", id="1")], {1: "a"}, {"1": "a"}, {True: "a"},
+    {None: 1}, {(1, 2): 1}, {(1, 2): 2}, {"\0keys": []}, {1: {2: 3}}, {1: {"2": 3}}, {1}, {"set": [1]},
+    complex(1, 2), complex(2, 1), [complex(1, 2)],
 ]  # fmt: skip
 
 
@@ -234,5 +237,34 @@ class TestADigest:
     def test_does_not_depend_on_the_order_of_keys(self) -> None:
         assert digest_of_value({"a": 1, "b": [2]}) == digest_of_value({"b": [2], "a": 1})
 
-    def test_exists_of_anything(self) -> None:
-        assert digest_of_value(lambda: 1) == digest_of_value(lambda: 2)
+    def test_exists_of_anything_and_differs(self) -> None:
+        class Odd:
+            def __init__(self, x: int) -> None:
+                self.x = x
+
+            def model_dump(self) -> Any:
+                raise RuntimeError("not today")
+
+        def deep(end: int) -> Any:
+            value: Any = [end]
+            for _ in range(5000):
+                value = [value]
+            return value
+
+        circle: list[Any] = []
+        circle.append(circle)
+        values = [
+            lambda: 1,
+            lambda: 2,
+            Odd(1),
+            Odd(2),
+            deep(1),
+            deep(2),
+            circle,
+            10**5000,
+            "\ud800",
+            math.nan,
+        ]
+        digests = [digest_of_value(value) for value in values]
+        assert len(set(digests)) == len(values)
+        assert digests == [digest_of_value(value) for value in values]
