@@ -25,9 +25,11 @@ class Seeded:
     loaded : int
         Records written to L2 now.
     present : int
-        Records that L2 had already, in this or a newer version, or with a text that L3 lacks.
+        Records that L2 had already, in this or a newer version, or with a text that L3 lacks; of those that
+        were not chosen, in any version.
     no_room : int
-        Records that were left out because L2 is full.
+        Records that are not in L2 because it is too small: those that found it full, and those that were not
+        chosen, as more were asked for than its capacity.
     """
 
     loaded: int
@@ -84,10 +86,10 @@ def seed(
     Parameters
     ----------
     limit : int, optional
-        At most so many records; default: as many as the cache's capacity.
+        At most so many records; default: all. No more are loaded than the cache's capacity.
     choose : str or iterable of str
-        ``"representative"``: where L3 has more than that, those of :func:`representatives` by the cache's
-        embedder (all records are embedded for it); ``"first"``: the first ones by key; or the keys
+        ``"representative"``: where L3 has more than can be loaded, those of :func:`representatives` by the
+        cache's embedder (all records are embedded for it); ``"first"``: the first ones by key; or the keys
         themselves, in order of importance.
     counter : str or TokenCounter
         Counts the tokens of each segment.
@@ -118,9 +120,10 @@ def seed(
     Seeded(loaded=0, present=2, no_room=0)
     >>> cache.close(); documents.close()
     """
-    most = cache.capacity if limit is None else min(cache.capacity, check_int("limit", limit, low=0))
+    if limit is not None:
+        check_int("limit", limit, low=0)
     check_int("batch", batch, low=1)
-    keys = _chosen(cache, documents, most, choose, batch)
+    keys, left = _chosen(cache, documents, limit, choose, batch)
     counting = make_counter(counter)
     loaded = present = no_room = 0
     for number, key in enumerate(keys, 1):
@@ -137,22 +140,39 @@ def seed(
             loaded += 1
         if progress is not None:
             progress(number, len(keys))
+    for start in range(0, len(left), batch):
+        some = left[start : start + batch]
+        there = len(cache.vectors.fetch(some))
+        present += there
+        no_room += len(some) - there
     return Seeded(loaded, present, no_room)
 
 
 def _chosen(
-    cache: SemanticCache, documents: DocumentStore, most: int, choose: str | Iterable[str], batch: int
-) -> list[str]:
+    cache: SemanticCache,
+    documents: DocumentStore,
+    limit: int | None,
+    choose: str | Iterable[str],
+    batch: int,
+) -> tuple[list[str], list[str]]:
+    """Return the keys of what is to be loaded, and of what was asked for too but is more than L2 can hold."""
+    most = cache.capacity if limit is None else min(cache.capacity, limit)
     if not isinstance(choose, str):
-        return list(dict.fromkeys(choose))[:most]
+        keys = list(dict.fromkeys(choose))[:limit]
+        return keys[:most], [key for key in keys[most:] if documents.version(key)]
     check_choice("choose", choose, ("representative", "first"))
     keys = list(documents.keys())
     if choose == "first" or len(keys) <= most:
-        return keys[:most]
+        return keys[:most], keys[most:limit]
     blocks, found = [], []
     for start in range(0, len(keys), batch):
         records: list[Record] = [r for r in map(documents.get, keys[start : start + batch]) if r is not None]
         if records:
             blocks.append(cache.embedder.embed([record.text for record in records]))
             found += [record.key for record in records]
-    return [found[n] for n in representatives(np.concatenate(blocks), most)] if blocks else []
+    if not blocks:
+        return [], []
+    # the first ones of more are those of less
+    order = representatives(np.concatenate(blocks), most if limit is None else limit)
+    rest = set(range(len(found))) - set(order) if limit is None else order[most:]
+    return [found[n] for n in order[:most]], [found[n] for n in sorted(rest)]

@@ -87,7 +87,7 @@ class TestSeed:
 
             with pytest.raises(Stopped):
                 seed(open_cache(12), documents, choose=choose, counter=Words(), progress=stop)
-        assert seed(open_cache(12), documents, choose=choose, counter=Words()) == Seeded(5, 7, 0)
+        assert seed(open_cache(12), documents, choose=choose, counter=Words()) == Seeded(5, 7, 18)
         kept = {row.id for row in open_cache(12).vectors.coldest(100)}
         texts = [documents.get(f"d{n:02}").text for n in range(30)]
         want = range(12) if choose == "first" else representatives(EMBEDDER.embed(texts), 12)
@@ -95,7 +95,7 @@ class TestSeed:
 
     def test_few_representatives_cover_every_topic(self, open_cache, documents):
         cache = open_cache(3)
-        assert seed(cache, documents, counter=Words()) == Seeded(loaded=3, present=0, no_room=0)
+        assert seed(cache, documents, counter=Words()) == Seeded(loaded=3, present=0, no_room=27)
         for topic in ("refunds and their days", "disputes cost money", "the weather in Lisbon"):
             [found] = cache.search(topic, limit=1, least=0.5)
             assert found.text.startswith(topic)
@@ -105,8 +105,8 @@ class TestSeed:
         for id, dirty in (("own", False), ("d01", True), ("d02", False)):
             cache.put(Segment(id, digest_of(id), 1, version=1), id, dirty=dirty)
         done = seed(cache, documents, choose="first", counter=Words())
-        # of d00 .. d04, two were there and two had room
-        assert done == Seeded(loaded=2, present=2, no_room=1)
+        # of d00 .. d04, two were there and two had room; 25 more L2 cannot hold
+        assert done == Seeded(loaded=2, present=2, no_room=26)
         assert {id: f.text for id, f in cache.get(["own", "d01", "d02"]).items()} == {
             "own": "own",
             "d01": "d01",
@@ -127,6 +127,23 @@ class TestSeed:
         assert seed(cache, documents, choose=["d09", "d08"], limit=1, counter=Words()).loaded == 1
         assert {row.id for row in cache.vectors.coldest(9)} == {"d01", "d07", "d09"}
         assert seed(cache, documents, limit=0, counter=Words()) == Seeded(0, 0, 0)
+
+    @pytest.mark.parametrize("choose", ["representative", "first", [f"d{n:02}" for n in range(30)]])
+    def test_what_is_left_out_is_counted_where_l2_is_too_small_for_it(self, open_cache, documents, choose):
+        def again(limit: int | None) -> Seeded:
+            return seed(cache, documents, choose=choose, limit=limit, counter=Words())
+
+        cache = open_cache(4)
+        assert again(3) == Seeded(loaded=3, present=0, no_room=0)
+        assert again(6) == Seeded(loaded=1, present=3, no_room=2)
+        assert again(None) == Seeded(loaded=0, present=4, no_room=26)
+
+    def test_what_l2_has_though_it_was_not_chosen_is_not_left_out(self, open_cache, documents):
+        cache = open_cache(2)
+        cache.put(Segment("d09", digest_of("x"), 1), "x", dirty=True)
+        assert seed(cache, documents, choose="first", counter=Words()) == Seeded(1, 1, 28)
+        named = ["d00", "d01", "absent", "d09"]
+        assert seed(cache, documents, choose=named, counter=Words()) == Seeded(0, 2, 1)
 
     def test_what_means_nothing_is_refused(self, open_cache, documents):
         cache = open_cache(5)
