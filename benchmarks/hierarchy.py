@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import l1
+from benchmarks import graph_step, l1
 from benchmarks.measure import Report, isolated
 from softhit.errors import MissingExtra
 from softhit.hierarchy.segment import Segment, digest_of
@@ -28,8 +28,9 @@ _WORDS = 300
 
 
 def run(report: Report, fast: bool = False) -> None:
-    """Measure a node boundary, L2 at two sizes with both engines, and what embedding a text adds."""
+    """Measure a boundary, steps of a graph, L2 at two sizes with both engines, and what embedding adds."""
     l1.run(report, fast)
+    graph_step.run(report, fast)
     for rows in (200, 1000) if fast else (1000, 10_000):
         l2(report, rows, 50 if fast else 200)
     embedding(report, 50 if fast else 500)
