@@ -28,6 +28,8 @@ _logger = logging.getLogger(__name__)
 
 # So many rows in a row that L3 cannot take mean that L3 is away, not that something is wrong with them.
 _OUTAGE = 3
+# What a line about a row tells, and how it calls it.
+_TOLD = (("version", "version"), ("was", "was"), ("found in L3", "found"), ("attempt", "attempts"))
 # So many times somebody else may write a record between our look and our write before it counts as failed.
 _CONFLICTS = 8
 
@@ -314,13 +316,27 @@ class WriteBack:
         return float(min(self._max, self._base * 2.0 ** min(attempts - 1, 60)) * factor)
 
     def _tell(self, outcome: str, id: str, **facts: Any) -> None:
-        level = logging.WARNING if outcome in ("failed", "refused", "outage") else logging.INFO
-        _logger.log(level, "write-back %s %s %s", outcome, id, facts)
+        self._say(outcome, id, facts)
         if self.on_event is not None:
             try:
                 self.on_event({"kind": "store", "segment": id, "outcome": outcome, **facts})
             except Exception:
                 _logger.exception("on_event failed")
+
+    def _say(self, outcome: str, id: str, facts: Mapping[str, Any]) -> None:
+        about = [f"segment {id!r}"] if id else []
+        about += [f"{name} {facts[key]}" for name, key in _TOLD if key in facts]
+        text = f"write-back {outcome}: " + ", ".join(about)
+        if "error" in facts:
+            text += f": {facts['error']}"
+        if "due" in facts:
+            wait = facts["due"] - self._clock()
+            again = f"next try in {max(wait, 0.0):.1f} s" if wait < math.inf else "not tried again as it is"
+            text += f"; {again}"
+        # of many attempts the 1st, 2nd, 4th, 8th, ...: an outage of a day is not thousands of lines
+        attempt = facts.get("attempts", 1)
+        loud = outcome in ("failed", "refused", "outage") and attempt & (attempt - 1) == 0
+        _logger.log(logging.WARNING if loud else logging.INFO, "%s", text)
 
     # -- the thread
 

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -419,6 +420,34 @@ class TestFailure:
         assert not writer.drain(3)
         assert cache.count(dirty=True) == 1
         assert cache.evict(0) == []
+
+    def test_is_told_in_one_line_and_not_at_each_of_many_attempts(self, cache, l3, writer, caplog) -> None:
+        put(cache, "a", "one")
+        l3.fail = down
+        with caplog.at_level(logging.WARNING, "softhit.hierarchy"):
+            for _ in range(9):
+                writer.step(force=True)
+        told = [r.getMessage() for r in caplog.records]
+        assert len(told) == 4
+        assert re.fullmatch(
+            r"write-back failed: segment 'a', version 1, attempt 1: L3 is away; next try in 0\.\d s", told[0]
+        )
+        assert [line.split(", ")[2].partition(":")[0] for line in told] == [
+            f"attempt {n}" for n in (1, 2, 4, 8)
+        ]
+
+    def test_that_is_final_says_so(self, cache, l3, writer, caplog) -> None:
+        put(cache, "a", "one")
+
+        def refuse(*given: Any) -> None:
+            raise InvalidInput("no such key")
+
+        l3.fail = refuse
+        with caplog.at_level(logging.WARNING, "softhit.hierarchy"):
+            writer.step()
+        assert caplog.messages == [
+            "write-back refused: segment 'a', version 1, attempt 1: no such key; not tried again as it is"
+        ]
 
     def test_is_forgotten_after_success(self, cache, l3, writer) -> None:
         put(cache, "a", "one")
