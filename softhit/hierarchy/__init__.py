@@ -13,7 +13,14 @@ from softhit.hierarchy.segment import Segment, digest_of
 if TYPE_CHECKING:
     from softhit.hierarchy.allocator import ContextAllocator
     from softhit.hierarchy.documents import DocumentStore, Record, make_documents
-    from softhit.hierarchy.graph import attach, context_hint, context_of, recursion_limit, share
+    from softhit.hierarchy.graph import (
+        acontext_of,
+        attach,
+        context_hint,
+        context_of,
+        recursion_limit,
+        share,
+    )
     from softhit.hierarchy.log import read_log
     from softhit.hierarchy.seeding import seed
     from softhit.hierarchy.semantic import SemanticCache
@@ -35,6 +42,7 @@ __all__ = [
     "View",
     "Workspace",
     "WriteBack",
+    "acontext_of",
     "attach",
     "context_hint",
     "context_of",
@@ -52,7 +60,7 @@ __all__ = [
 _HOMES = {
     "allocator": ("ContextAllocator",),
     "documents": ("DocumentStore", "Record", "make_documents"),
-    "graph": ("attach", "context_hint", "context_of", "recursion_limit", "share"),
+    "graph": ("acontext_of", "attach", "context_hint", "context_of", "recursion_limit", "share"),
     "log": ("read_log",),
     "seeding": ("seed",),
     "semantic": ("SemanticCache",),

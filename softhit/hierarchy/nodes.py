@@ -70,6 +70,8 @@ class Running:
         What it made to look at its context; their reports are written when it ends.
     numbers : iterator of int
         One for each report of this run of the node, whichever view makes it.
+    fields : frozenset of str or None
+        The state's fields, of which texts may depend; None: not known.
     """
 
     node: str
@@ -78,6 +80,7 @@ class Running:
     reports: Mapping[str, Any]
     views: list[Updates] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
+    fields: frozenset[str] | None = None
 
 
 running: ContextVar[Running | None] = ContextVar("softhit_running", default=None)

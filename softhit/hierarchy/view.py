@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
 from softhit.check import check_choice, check_int, fail, unknown
-from softhit.errors import SegmentTooLarge, Unavailable
+from softhit.errors import SegmentTooLarge, Unavailable, UnknownName
 from softhit.hierarchy.levels import L2, Found, TextStore
+from softhit.hierarchy.nodes import running
 from softhit.hierarchy.reports import merge_reports, pending, reports_value
 from softhit.hierarchy.segment import SOURCES, Segment, Source, digest_of
 from softhit.hierarchy.work import Rules
@@ -152,9 +153,11 @@ class View:
         ------
         Unavailable
             L2 cannot be reached.
+        UnknownName
+            As by :meth:`derive`.
         """
-        if not query:
-            fail("query", query, "a text that is not empty")
+        _check_text("query", query)
+        fields = _names(fields)
         number = self._rules.top_k if limit is None else check_int("limit", limit, low=0)
         if number == 0:
             return []
@@ -168,13 +171,15 @@ class View:
         Raises
         ------
         UnknownName
-            L2 does not have it.
+            L2 does not have it, or as by :meth:`derive`.
         SegmentTooLarge
             It alone has more tokens than the budget; it stays in L2.
         """
+        _check_text("id", id)
+        fields = _names(fields)
         found = self._cache.get([id])
         if id not in found:
-            unknown("segment", id, sorted(self._seen))
+            raise UnknownName(f"unknown segment {id!r}: L2 does not have it")
         tokens = self._rules.counter.count(found[id].text)
         if tokens > self._rules.budget:
             raise SegmentTooLarge(id, tokens, self._rules.budget)
@@ -205,7 +210,8 @@ class View:
         id : str
         text : str
         fields : iterable of str
-            State fields it depends on; it leaves L1 (for L2) when one of them changes.
+            State fields it depends on; it leaves L1 (for L2) when one of them changes. Without an attached
+            graph any names, which :meth:`invalidate` makes stale.
         source : {"document", "tool_output", "agent_derived"}
         query, url : str
             What it answers, and where it can be found.
@@ -218,11 +224,18 @@ class View:
         ------
         SegmentTooLarge
             It is pinned and alone has more tokens than the budget.
+        UnknownName
+            The graph's state has no such field, so that it would never change.
         """
-        if not id or not _encodes(id):
-            fail("id", id, "a text that is not empty and that UTF-8 can hold: checkpoints hold it")
-        if not text:
-            fail("text", text, "a text that is not empty")
+        _check_text("id", id)
+        if not _encodes(id):
+            fail("id", id, "a text that UTF-8 can hold: checkpoints hold it")
+        _check_text("text", text)
+        _check_text("query", query, empty=True)
+        _check_text("url", url, empty=True)
+        if group is not None:
+            _check_text("group", group)
+        names = _names(fields)
         kind = cast(Source, check_choice("source", source, SOURCES))
         known = self._known(id)
         if known is not None and known.digest == digest_of(text) and id in self._seen and known.dirty:
@@ -243,7 +256,7 @@ class View:
             version=1 if known is None else known.version + int(not same),
             dirty=not same,
             loaded_turn=self.turn,
-            fields=_names(fields),
+            fields=names,
             pinned=bool(pinned),
             group=group,
         )
@@ -267,9 +280,8 @@ class View:
         self._set_pin(id, False)
 
     def invalidate(self, field: str) -> None:
-        """Say that everything that depends on a state field is stale."""
-        if not field:
-            fail("field", field, "the name of a state field")
+        """Say that everything that depends on a state field is stale, whether it changes or not."""
+        _check_text("field", field)
         self._report("invalidate", field=field)
 
     def refer(self, output: Any) -> list[str]:
@@ -314,6 +326,10 @@ class View:
 
     def _segment(self, id: str) -> Segment:
         if id not in self._seen:
+            if not self._seen:
+                raise UnknownName(
+                    f"unknown segment {id!r}: only what is in L1 can be read or pinned, and nothing is in it"
+                )
             unknown("segment", id, sorted(self._seen))
         return self._seen[id]
 
@@ -329,8 +345,7 @@ class View:
                 return None
         return max(rows, key=lambda s: s.version) if rows else None
 
-    def _want(self, query: str, found: Iterable[Found], fields: Iterable[str]) -> None:
-        names = _names(fields)
+    def _want(self, query: str, found: Iterable[Found], names: Iterable[str]) -> None:
         found = list(found)
         self._texts.put_many(one.text for one in found)
         segments = []
@@ -342,7 +357,7 @@ class View:
             whole = replace(
                 one.segment,
                 tokens=self._rules.counter.count(one.text),
-                fields=_names([*one.segment.fields, *names]),
+                fields=tuple(sorted({*one.segment.fields, *names})),
                 dirty=False,
             )
             segments.append(whole.to_json())
@@ -371,7 +386,17 @@ def _names(fields: Iterable[str]) -> tuple[str, ...]:
     names: list[Any] = list(fields)
     if not all(isinstance(name, str) and name for name in names):
         fail("fields", names, "names of state fields, such as ['user']")
+    now = running.get()
+    if now is not None and now.fields is not None:
+        for name in names:
+            if name not in now.fields:
+                unknown("state field", name, sorted(now.fields))
     return tuple(sorted(set(names)))
+
+
+def _check_text(name: str, value: object, empty: bool = False) -> None:
+    if not isinstance(value, str) or not (value or empty):
+        fail(name, value, "a text" if empty else "a text that is not empty")
 
 
 def _encodes(text: str) -> bool:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from softhit.check import fail, unknown
+from softhit.check import fail, nearest, unknown
 from softhit.errors import InvalidInput, Unavailable
 from softhit.hierarchy.graph.channels import (
     CONTEXT,
@@ -24,7 +24,7 @@ from softhit.hierarchy.graph.channels import (
 )
 from softhit.hierarchy.graph.digests import ABSENT, digest_of_value
 from softhit.hierarchy.graph.gates import BOUNDARY, LAST, gate_of, make_gate, redirect, redirect_command
-from softhit.hierarchy.graph.hints import Hint, hint_of
+from softhit.hierarchy.graph.hints import Hint, hint_of, root_of
 from softhit.hierarchy.graph.successors import END, START, Successors, chances_ahead, successors_of
 from softhit.hierarchy.graph.wrap import wrap_branch, wrap_node
 from softhit.hierarchy.nodes import Ahead, Running, Start
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from softhit.hierarchy.branches import Branches
 
-__all__ = ["Allocator", "attach", "context_of", "recursion_limit", "share"]
+__all__ = ["Allocator", "acontext_of", "attach", "context_of", "recursion_limit", "share"]
 
 _logger = logging.getLogger("softhit.hierarchy")
 GraphT = TypeVar("GraphT", bound="StateGraph[Any, Any, Any, Any]")
@@ -111,8 +111,11 @@ def attach(
     MissingExtra
         LangGraph is not installed.
     InvalidInput
-        The builder is compiled or attached already, its state is not made of fields, a name the allocator
-        needs is taken, or a hint names a field that does not exist.
+        The builder is compiled or attached already, its state is not made of fields, or a name the allocator
+        needs is taken. When the graph runs: a node writes a channel of the allocator.
+    UnknownName
+        The ``fields`` of a hint name one that the state does not have. A placeholder may also stand for what
+        the payload of a ``Send`` has: one without a value is a ``miss`` in the log.
 
     Notes
     -----
@@ -179,10 +182,46 @@ def context_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
         Attached, compiled with a checkpointer.
     config : dict
         ``{"configurable": {"thread_id": ...}}``.
+
+    Examples
+    --------
+    >>> from typing import TypedDict
+    >>> from langgraph.checkpoint.memory import InMemorySaver
+    >>> from langgraph.graph import StateGraph
+    >>> from softhit.hierarchy import Workspace
+    >>> thread = {"configurable": {"thread_id": "1"}}
+    >>> with Workspace(":memory:", counter=len) as memory:
+    ...     allocator = memory.allocator("run")
+    ...     builder = StateGraph(TypedDict("State", {"question": str}))
+    ...     _ = builder.add_node("note", lambda s: allocator.view(s).derive("a", s["question"]) and None)
+    ...     _ = builder.set_entry_point("note")
+    ...     graph = attach(builder, allocator).compile(checkpointer=InMemorySaver())
+    ...     _ = graph.invoke({"question": "Tea?"}, thread)
+    ...     list(context_of(graph, thread)["l1"])
+    ['a']
     """
-    if not getattr(graph, "checkpointer", None):
+    return _context_in(_saver_of(graph).get_tuple(config))
+
+
+async def acontext_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
+    """Return what :func:`context_of` does, from a checkpointer that is asynchronous.
+
+    Examples
+    --------
+    Inside ``async with memory.async_checkpointer() as saver:`` and with a graph compiled with ``saver``:
+    ``list((await acontext_of(graph, config))["l1"])``.
+    """
+    return _context_in(await _saver_of(graph).aget_tuple(config))
+
+
+def _saver_of(graph: Any) -> Any:
+    saver = getattr(graph, "checkpointer", None)
+    if not saver:
         fail("graph", graph, "a graph compiled with a checkpointer")
-    found = graph.checkpointer.get_tuple(config)
+    return saver
+
+
+def _context_in(found: Any) -> dict[str, Any]:
     return dict(found.checkpoint["channel_values"].get(CONTEXT, {})) if found else {}
 
 
@@ -270,6 +309,7 @@ class _Wiring:
         self.targets = [name for name in builder.nodes if not _handles_errors(builder.nodes[name])]
         self.channels = frozenset(channel_names(builder))
         self.hints: dict[str, Hint] = {}
+        self.warned: set[tuple[str, str]] = set()
         for name in self.targets:
             spec = builder.nodes[name]
             hint = hint_of(spec.runnable, spec.metadata)
@@ -290,7 +330,9 @@ class _Wiring:
         nodes = frozenset(self.targets)
         change = partial(redirect_command, nodes=nodes)
         for name, spec in builder.nodes.items():
-            spec.runnable = wrap_node(_runnable(spec), name, change, self._leave, self._digests)
+            spec.runnable = wrap_node(
+                _runnable(spec), name, change, self._leave, self._digests, fields=self.channels
+            )
             if isinstance(spec.ends, dict):
                 spec.ends = {redirect(end, nodes): label for end, label in spec.ends.items()}
             else:
@@ -379,6 +421,7 @@ class _Wiring:
             self._digests(config, wanted | watched),
             not tasks,
         )
+        self._tell_unfilled(tasks, values, {"turn": after["turn"]})
         return {CONTEXT: after, REPORTS: left, STARTING: {"run": run, "tasks": tasks}}
 
     def _starts(self, tasks: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> list[Start]:
@@ -388,10 +431,32 @@ class _Wiring:
             if hint is None:
                 starts[Start(task["node"])] = None
                 continue
-            payload = task.get("payload")
-            known = {**values, **payload} if isinstance(payload, Mapping) else values
-            starts[Start(task["node"], hint.fill(known), self._fields(task["node"]))] = None
+            starts[Start(task["node"], hint.fill(_known(task, values)), self._fields(task["node"]))] = None
         return list(starts)
+
+    def _tell_unfilled(
+        self, tasks: Sequence[Mapping[str, Any]], values: Mapping[str, Any], about: Mapping[str, Any]
+    ) -> None:
+        """Log what starting nodes' hints leave out; it may come later, so it is no error."""
+        events: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for task in tasks:
+            node, known = task["node"], _known(task, values)
+            hint = self.hints.get(node)
+            for name in hint.lacking(known) if hint is not None else ():
+                assert hint is not None
+                why, root = f"the hint's {{{name}}} has no value", root_of(name)
+                if root not in self.channels and "payload" not in task:
+                    why += f": {root!r} is no field of the state{nearest(root, self.channels)}"
+                    if (node, name) not in self.warned:
+                        self.warned.add((node, name))
+                        _logger.warning("node %r: %s", node, why)
+                query = hint.fill(known)
+                events[node, name, query] = {
+                    **about, "kind": "miss", "node": node, "why": why, "query": query,
+                }  # fmt: skip
+        log = getattr(self.allocator, "log", None)
+        if log is not None and events:
+            log.write(list(events.values()))
 
     def _fields(self, node: str) -> tuple[str, ...]:
         """Return the state fields a node's hint depends on; what only a payload has can change no more."""
@@ -443,6 +508,12 @@ class _Wiring:
         There is no boundary any more, and this graph's state is given up.
         """
         self.allocator.boundary(now.context, merge_reports(now.reports, value), (), ending=True)
+
+
+def _known(task: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a starting node's hint is filled in from: the state, and a payload before it."""
+    payload = task.get("payload")
+    return {**values, **payload} if isinstance(payload, Mapping) else values
 
 
 def _handles_errors(spec: Any) -> bool:

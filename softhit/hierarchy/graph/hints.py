@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from softhit.check import fail
 
-__all__ = ["HINT", "Hint", "context_hint", "hint_of"]
+__all__ = ["HINT", "Hint", "context_hint", "hint_of", "root_of"]
 
 HINT = "__softhit_context_hint__"
 
@@ -41,7 +41,7 @@ class Hint:
             used = [name for _, name, _, _ in _FORMATTER.parse(text) if name is not None]
         except ValueError as error:
             fail("hint", self.text, f"a format string ({error})")
-        roots = [_root(name) for name in used]
+        roots = [root_of(name) for name in used]
         if not all(root.isidentifier() for root in roots):
             fail("hint", self.text, "a text whose placeholders start with the name of a state field")
         object.__setattr__(self, "declared", names)
@@ -53,7 +53,19 @@ class Hint:
         >>> Hint("notes on {question} for {user}").fill({"question": "tea"})
         'notes on tea for'
         """
-        parts = []
+        return self._filled(values)[0]
+
+    def lacking(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the placeholders that :meth:`fill` leaves out; None is a value.
+
+        >>> Hint("{question} for {user.name}").lacking({"question": None, "user": "me"})
+        ['user.name']
+        """
+        return self._filled(values)[1]
+
+    def _filled(self, values: Mapping[str, Any]) -> tuple[str, list[str]]:
+        parts: list[str] = []
+        lacking: dict[str, None] = {}
         for literal, name, spec, conversion in _FORMATTER.parse(self.text):
             parts.append(literal)
             if name is None:
@@ -63,8 +75,8 @@ class Hint:
                 value = _FORMATTER.convert_field(value, conversion)
                 parts.append("" if value is None else format(value, spec or ""))
             except (KeyError, IndexError, AttributeError, TypeError, ValueError):
-                continue
-        return " ".join("".join(parts).split())
+                lacking[name] = None
+        return " ".join("".join(parts).split()), list(lacking)
 
 
 def _checked(text: Any, fields: Any) -> tuple[str, tuple[str, ...]]:
@@ -75,7 +87,12 @@ def _checked(text: Any, fields: Any) -> tuple[str, tuple[str, ...]]:
     return text, tuple(fields)
 
 
-def _root(name: str) -> str:
+def root_of(name: str) -> str:
+    """Return the state field of a placeholder.
+
+    >>> root_of("user.name")
+    'user'
+    """
     return name.partition(".")[0].partition("[")[0]
 
 
@@ -85,7 +102,8 @@ def context_hint(hint: str, *, fields: Sequence[str] = ()) -> Callable[[NodeT], 
     Parameters
     ----------
     hint : str
-        A query for L2. ``{field}`` stands for a value of the state, or of the payload of a ``Send``.
+        A query for L2. ``{field}`` stands for a value of the state, or of the payload of a ``Send``; where it
+        has none it is left out, and the log has a ``miss`` that names it.
     fields : sequence of str
         Further state fields on which what it loads depends: when one changes, it is stale.
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from softhit.hierarchy.graph.channels import CONTEXT, NAMES, REPORTS
+from softhit.errors import InvalidInput
+from softhit.hierarchy.graph.channels import CONTEXT, GATES, NAMES, REPORTS, STARTING
 from softhit.hierarchy.nodes import Running, running
 from softhit.hierarchy.reports import merge_reports, reports_value
 from softhit.hierarchy.view import references
@@ -79,6 +80,30 @@ def _outputs(result: Any) -> list[Any]:
     return [getattr(result, "__dict__", result)]
 
 
+def _check_writes(result: Any, given: Any, now: Running, nested: bool) -> None:
+    """Refuse what a node writes to the allocator's channels; what it was given and hands on passes."""
+    from langgraph.types import Command
+
+    if isinstance(result, list | tuple):
+        for one in result:
+            _check_writes(one, given, now, nested)
+        return
+    # in the graph around, these names may be its own
+    if not isinstance(result, Command | Mapping) or (isinstance(result, Command) and result.graph):
+        return
+    # of a shared graph's other names none is the allocator's
+    for name in (CONTEXT,) if nested else (CONTEXT, STARTING, GATES):
+        handed = [now.context] if name == CONTEXT else []
+        if isinstance(given, Mapping) and name in given:
+            handed.append(given[name])
+        for output in _outputs(result):
+            if isinstance(output, Mapping) and name in output and output[name] not in handed:
+                raise InvalidInput(
+                    f"node {now.node!r} must not write {name!r}: it is the allocator's own; report by a view "
+                    "(derive, pin, ...), or give your field another name"
+                )
+
+
 def _pairs(update: Any) -> bool:
     return all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in update)
 
@@ -86,17 +111,20 @@ def _pairs(update: Any) -> bool:
 class _Around:
     """One run of a node: entered before it, left after it."""
 
-    def __init__(self, given: Any, config: RunnableConfig, nested: bool) -> None:
+    def __init__(
+        self, given: Any, config: RunnableConfig, nested: bool, fields: frozenset[str] | None
+    ) -> None:
         from langgraph.pregel._read import ChannelRead
 
         channels = ChannelRead.do_read(config, select=[CONTEXT, REPORTS], fresh=False)
         context, reports = channels.get(CONTEXT, {}), channels.get(REPORTS, {})
         node, task = task_of(config, nested)
         self.config = config
-        self.now = Running(node, task, context, reports)
+        self.now = Running(node, task, context, reports, fields=fields)
         self.given = given
         if isinstance(given, dict):
-            self.given = {CONTEXT: context, REPORTS: reports, **given}
+            # they go before those of an earlier turn, which a payload made of the state holds
+            self.given = {**given, CONTEXT: context, REPORTS: reports}
 
     def leave(self, result: Any, seen: Digests) -> dict[str, Any]:
         """Write and return what the node reports: what its views did, and what its output refers to."""
@@ -141,6 +169,7 @@ def wrap_node(
     leaving: Callable[[Running, dict[str, Any]], None],
     seen: Digests,
     nested: bool = False,
+    fields: frozenset[str] | None = None,
 ) -> Runnable[Any, Any]:
     """Return a node around a node.
 
@@ -156,14 +185,22 @@ def wrap_node(
         Gives digests of state fields as they are while the node runs.
     nested : bool
         Whether the graph takes part in the context of a graph around it.
+    fields : frozenset of str, optional
+        The state's fields, of which texts may depend.
     """
     from langchain_core.runnables.config import run_in_executor
     from langgraph._internal._runnable import RunnableCallable
     from langgraph.errors import ParentCommand
+    from langgraph.pregel.protocol import PregelProtocol
 
-    def finish(around: _Around, result: Any) -> Any:
+    # a subgraph's output may hold the context as the subgraph keeps it, which nobody has written
+    subgraph = isinstance(inner, PregelProtocol)
+
+    def finish(around: _Around, result: Any, checked: bool = True) -> Any:
         from langgraph.types import Command
 
+        if checked:
+            _check_writes(result, around.given, around.now, nested)
         value = around.leave(result, seen)
         results = result if isinstance(result, list | tuple) else [result]
         if any(isinstance(one, Command) and one.graph == Command.PARENT for one in results):
@@ -178,7 +215,7 @@ def wrap_node(
         return finish(around, command)
 
     def call(given: Any, config: RunnableConfig) -> Any:
-        around = _Around(given, config, nested)
+        around = _Around(given, config, nested, fields)
         token = running.set(around.now)
         try:
             result = inner.invoke(around.given, config)
@@ -186,10 +223,10 @@ def wrap_node(
             return failed(around, error)
         finally:
             running.reset(token)
-        return finish(around, result)
+        return finish(around, result, checked=not subgraph)
 
     async def acall(given: Any, config: RunnableConfig) -> Any:
-        around = _Around(given, config, nested)
+        around = _Around(given, config, nested, fields)
         token = running.set(around.now)
         try:
             result = await inner.ainvoke(around.given, config)
@@ -197,7 +234,7 @@ def wrap_node(
             return failed(around, error)
         finally:
             running.reset(token)
-        return finish(around, result)
+        return finish(around, result, checked=not subgraph)
 
     wrapped = getattr(inner, "afunc", None)
     if isinstance(wrapped, partial) and wrapped.func is run_in_executor:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, TypedDict
 
@@ -260,6 +260,184 @@ class TestHints:
         builder = graph("a", a=context_hint("tea", fields=["usr"])(log("a")))
         with pytest.raises(UnknownName, match="did you mean 'user'"):
             attach(builder, Watched().of)
+
+    @pytest.mark.parametrize(
+        ("hint", "why"),
+        [
+            ("tea {nosuch}", "the hint's {nosuch} has no value: 'nosuch' is no field of the state"),
+            (
+                "tea {usr}",
+                "the hint's {usr} has no value: 'usr' is no field of the state; did you mean 'user'?",
+            ),
+            ("tea {user}", "the hint's {user} has no value"),
+            ("tea {question.x}", "the hint's {question.x} has no value"),
+        ],
+    )
+    def test_log_a_miss_for_what_has_no_value_and_ask_without_it(
+        self, hint: str, why: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        one = Watched()
+        builder = graph("a", "b")
+        builder.nodes["a"].metadata = {"context_hint": hint}
+        builder.add_conditional_edges("b", lambda s: "a" if s["log"].count("a") < 2 else END, ["a", END])
+        attach(builder, one.of).compile().invoke({"log": [], "question": "?"})
+        assert one.calls[0][0][0].hint == "tea"
+        missed = [e for e in one.events if e["kind"] == "miss" and "segment" not in e]
+        assert missed == [
+            {"turn": turn, "kind": "miss", "node": "a", "why": why, "query": "tea"} for turn in (1, 3)
+        ]
+        # a field of the state may get its value later: only what cannot is worth a warning, and one is enough
+        assert caplog.messages == ([f"node 'a': {why}"] if "is no field" in why else [])
+
+    def test_miss_nothing_that_a_payload_holds(self, caplog: pytest.LogCaptureFixture) -> None:
+        one = Watched()
+        builder = StateGraph(State)
+        builder.add_node("w", log("w"), metadata={"context_hint": "{n} {missing}"})
+        builder.add_conditional_edges(START, lambda s: [Send("w", {"n": n}) for n in (1, 2)], ["w"])
+        attach(builder, one.of).compile().invoke({"log": []})
+        missed = [(e["query"], e["why"]) for e in one.events if e["kind"] == "miss" and "{" in e["why"]]
+        assert missed == [(n, "the hint's {missing} has no value") for n in "12"]
+        assert caplog.messages == []
+
+
+OURS = ["context", "context_starting", "context_gates"]
+
+
+class TestTheChannelsOfTheAllocator:
+    @pytest.mark.parametrize("name", OURS)
+    @pytest.mark.parametrize(
+        "made",
+        [
+            lambda update: update,
+            lambda update: Command(update=update),
+            lambda update: Command(update=list(update.items())),
+            lambda update: [Command(update={"log": []}), Command(update=update, goto="b")],
+        ],
+    )
+    def test_are_not_written_by_nodes(self, name: str, made: Any) -> None:
+        builder = graph("a", "b", a=lambda s: made({"log": ["a"], name: {}}))
+        with pytest.raises(InvalidInput, match=f"node 'a' must not write '{name}'"):
+            attach(builder, Watched().of).compile().invoke({"log": []})
+
+    def test_are_not_written_by_nodes_of_a_subgraph_that_shares_them(self) -> None:
+        inner = graph("in", **{"in": lambda s: {"context": {"revision": 99}}})
+        builder = graph("sub", sub=share(inner).compile())
+        with pytest.raises(InvalidInput, match=r"node 'sub\|in' must not write 'context'"):
+            attach(builder, Watched().of).compile().invoke({"log": []})
+
+    def test_are_not_written_by_a_command_of_a_subgraph(self) -> None:
+        def leave(state: State) -> Any:
+            return Command(graph=Command.PARENT, goto="b", update={"context": {"revision": 99}})
+
+        builder = StateGraph(State)
+        builder.add_node("sub", graph("in", **{"in": leave}).compile())
+        builder.add_node("b", log("b"))
+        builder.add_edge(START, "sub")
+        with pytest.raises(InvalidInput, match="node 'sub' must not write 'context'"):
+            attach(builder, Watched().of).compile().invoke({"log": []})
+
+    def test_are_not_those_of_a_graph_around_that_has_fields_of_these_names(self) -> None:
+        class Around(TypedDict, total=False):
+            context: str
+            context_gates: str
+
+        def leave(state: State) -> Any:
+            return Command(graph=Command.PARENT, goto="b", update={"context": "mine", "context_gates": "too"})
+
+        builder = StateGraph(Around)
+        builder.add_node("sub", attach(graph("in", **{"in": leave}), Watched().of).compile())
+        builder.add_node("b", lambda s: {})
+        builder.add_edge(START, "sub")
+        out = builder.compile().invoke({})
+        assert out == {"context": "mine", "context_gates": "too"}
+
+    @pytest.mark.parametrize("asynchronous", [False, True])
+    def test_pass_when_they_are_only_handed_on(self, asynchronous: bool) -> None:
+        one = Watched()
+        inner = share(graph("in", **{"in": lambda s: {"log": []}})).compile()
+
+        class Declared(TypedDict, total=False):
+            log: Annotated[list[str], operator.add]
+            context: dict[str, Any]
+
+        def worker(state: Any) -> Any:
+            one.of.view(state).derive(f"note/{state['n']}", f"text {state['n']}")
+            return {**state, "log": []}
+
+        def send(state: Any) -> list[Send]:
+            return [Send("worker", {**state, "n": n}) for n in range(2)]
+
+        def reports(state: Any) -> Any:
+            view = one.of.view(state)
+            view.derive("last", "text")
+            return [Command(update=view.update()), Command(update={"log": [view.peek("note/1")]})]
+
+        builder = StateGraph(Declared)
+        builder.add_node("all", lambda s: {**s, "log": []})
+        builder.add_node("worker", worker)
+        builder.add_node("sub", inner)
+        builder.add_node("call", lambda s: inner.invoke(s))
+        builder.add_node("reports", reports)
+        builder.add_edge(START, "all")
+        builder.add_conditional_edges("all", send, ["worker"])
+        for u, v in (("worker", "sub"), ("sub", "call"), ("call", "reports")):
+            builder.add_edge(u, v)
+        app = attach(builder, one.of).compile(checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "t"}}
+        for turns in (6, 12):
+            given: Any = {"log": []}
+            out = asyncio.run(app.ainvoke(given, config)) if asynchronous else app.invoke(given, config)
+            assert out["log"][-1] == "text 1"
+            assert context_of(app, config)["turn"] == out["context"]["turn"]
+            assert len(one.calls) == turns
+        assert {"last", "note/0", "note/1"} <= set(one.l2.rows)
+
+
+class TestFieldsThatTextsDependOn:
+    @pytest.mark.parametrize("verb", ["derive", "search", "load"])
+    def test_are_fields_of_the_state(self, verb: str) -> None:
+        one = Watched()
+
+        def a(state: State) -> dict[str, Any]:
+            view = one.of.view(state)
+            given = {"derive": ("note", "text"), "search": ("tea",), "load": ("tea",)}[verb]
+            getattr(view, verb)(*given, fields=["user"])
+            getattr(view, verb)(*given, fields=["usr"])
+            return {}
+
+        message = "unknown state field 'usr'; did you mean 'user'. Known: log, question, user"
+        with pytest.raises(UnknownName, match=message):
+            attach(graph("a", a=a), one.of).compile().invoke({"log": []})
+
+    def test_are_those_of_the_graph_around_in_a_subgraph(self) -> None:
+        class Inner(TypedDict, total=False):
+            log: Annotated[list[str], operator.add]
+
+        one = Watched()
+
+        def a(state: Inner) -> dict[str, Any]:
+            one.of.view(state).derive("note", "text", fields=["user"])
+            return {}
+
+        builder = graph("plain", "shared", "end", end=lambda s: {"user": "another"})
+        for name, made in (
+            ("plain", graph("a", schema=Inner, a=a)),
+            ("shared", share(graph("a", schema=Inner, a=a))),
+        ):
+            builder.nodes[name].runnable = made.compile()
+        attach(builder, one.of).compile().invoke({"log": [], "user": "one"})
+        assert one.kinds("invalidate") == ["note"]
+
+    def test_that_l2_knows_from_other_graphs_pass(self) -> None:
+        one = Watched()
+        segment, text = one.l2.rows["tea"]
+        one.l2.rows["tea"] = replace(segment, fields=("elsewhere",)), text
+
+        def a(state: State) -> dict[str, Any]:
+            return {"log": [found.text for found in one.of.view(state).search("drink", fields=["user"])]}
+
+        out = attach(graph("a", a=a), one.of).compile().invoke({"log": []})
+        assert out["log"] == ["tea is a drink"]
 
 
 @dataclass

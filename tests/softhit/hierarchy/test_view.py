@@ -57,6 +57,13 @@ class TestReading:
         assert kinds(view) == [("touch", "b")]
         assert view.render([]) == ""
 
+    @pytest.mark.parametrize("name", ["text", "pin"])
+    def test_of_anything_while_l1_is_empty_says_that_it_is(self, name: str) -> None:
+        one = run({"a": "red one"})
+        one.cross(Start("node"))
+        with pytest.raises(UnknownName, match=r"unknown segment 'a': only what is in L1 .* nothing is in it"):
+            getattr(one.view(), name)("a")
+
     @pytest.mark.parametrize("name", ["text", "peek", "touch", "pin", "unpin"])
     def test_of_what_is_not_in_l1_names_the_nearest(self, name: str) -> None:
         with pytest.raises(UnknownName, match="unknown segment 'far'"):
@@ -115,7 +122,7 @@ class TestLoading:
         assert "big" in one.allocator.cache.rows  # type: ignore[attr-defined]
 
     def test_of_what_does_not_exist_says_so(self) -> None:
-        with pytest.raises(UnknownName, match="nowhere"):
+        with pytest.raises(UnknownName, match="unknown segment 'nowhere': L2 does not have it"):
             started().view().load("nowhere")
 
 
@@ -161,8 +168,13 @@ class TestDeriving:
     @pytest.mark.parametrize(
         ("changes", "name"),
         [
-            ({"id": ""}, "id"),
+            ({"id": ""}, "id must be a text that is not empty, got ''"),
+            ({"id": 3}, "id must be a text that is not empty, got 3"),
             ({"text": ""}, "text"),
+            ({"text": 3}, "text must be a text that is not empty, got 3"),
+            ({"query": None}, "query must be a text, got None"),
+            ({"url": 3}, "url must be a text, got 3"),
+            ({"group": 3}, "group must be a text that is not empty, got 3"),
             ({"id": "half a pair \ud800"}, "id"),
             ({"source": "rumour"}, "source"),
             ({"fields": "user"}, "fields"),
@@ -174,6 +186,13 @@ class TestDeriving:
         given: dict[str, Any] = {"id": "note", "text": "words", **changes}
         with pytest.raises(InvalidInput, match=name):
             view.derive(given.pop("id"), given.pop("text"), **given)
+        assert kinds(view) == []
+
+    @pytest.mark.parametrize("name", ["search", "load", "invalidate"])
+    def test_other_verbs_refuse_what_is_no_text_too(self, name: str) -> None:
+        view = started().view()
+        with pytest.raises(InvalidInput, match="must be a text that is not empty, got 3"):
+            getattr(view, name)(3)
         assert kinds(view) == []
 
     def test_stores_the_text_before_any_state_refers_to_it(self) -> None:
