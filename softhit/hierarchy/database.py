@@ -159,7 +159,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Unavailable(f"{self.name} is closed")
+            raise Unavailable(f"{self.name} is closed, as is all of a workspace after its 'with' block")
 
     def close(self) -> None:
         """Close both connections; a second call does nothing."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import sqlite3
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softhit.check import check_int, check_real, fail
+from softhit.check import check_int, check_real, fail, unknown
 from softhit.errors import HierarchyError, InvalidInput, MissingExtra
 from softhit.hierarchy.allocator import ContextAllocator
 from softhit.hierarchy.branches import Branches
@@ -32,6 +34,12 @@ __all__ = ["Closed", "Workspace"]
 
 _logger = logging.getLogger("softhit.hierarchy")
 _NAME = re.compile(r"[\w.@+=-][\w.@+= -]*")
+# What an allocator of a workspace is handed by the workspace itself.
+_OWN = ("cache", "texts", "log")
+
+
+class AsyncNeeded(HierarchyError, NotImplementedError):
+    """``ainvoke`` or ``astream`` with :meth:`Workspace.checkpointer`: enter ``async_checkpointer()``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,23 @@ class Workspace:
     **rules
         Further parameters of :class:`softhit.hierarchy.allocator.ContextAllocator`: policy, high, low, ...
 
+    Attributes
+    ----------
+    cache : SemanticCache
+        L2.
+    documents : DocumentStore
+        L3.
+    writer : WriteBack
+        Brings what is dirty in L2 to L3; its ``failures`` and ``outage`` say what L3 does not take, and why.
+    branches : Branches
+        Which branches earlier runs took: ``attach(..., branches=memory.branches)``.
+    texts : Texts
+        The texts behind what checkpoints hold by digest.
+    folder : Path or None
+        None: in memory.
+    budget, counter, embedder, drain_seconds
+        As given, or made of what was given.
+
     Raises
     ------
     PathInUse
@@ -105,7 +130,8 @@ class Workspace:
     MissingExtra
         The libraries of the extra ``hierarchy`` are not installed.
     InvalidInput
-        A parameter is not of the allowed form, or L2 was filled by another embedder.
+        A parameter is not of the allowed form (``UnknownName``: there is none of that name), or L2 was filled
+        by another embedder.
 
     Examples
     --------
@@ -138,6 +164,9 @@ class Workspace:
         self.drain_seconds = check_real("drain_seconds", drain_seconds, low=0)
         self.counter = make_counter(counter)
         self.embedder = make_embedder(embedder)
+        if documents is not None:
+            _check_documents(documents)
+        _check_rules("Workspace", rules, set(inspect.signature(Workspace).parameters) - {"folder", "rules"})
         self._rules = rules
         self._logs: dict[str, DecisionLog] = {}
         self._log: DecisionLog | None = None
@@ -216,6 +245,7 @@ class Workspace:
             Parameters of the allocator that differ from those of the workspace.
         """
         self._check_open()
+        _check_rules("allocator", rules)
         path = self.log_path(run)
         if run not in self._logs:
             self._logs[run] = DecisionLog(path, run)
@@ -224,8 +254,23 @@ class Workspace:
         chosen = {"budget": self.budget, "counter": self.counter, **self._rules, **rules}
         return ContextAllocator(self.cache, self.texts, log=self._log, **chosen)
 
+    def drain(self, timeout: float | None = None) -> bool:
+        """Write to L3 until nothing in L2 is dirty, and say whether that is so: ``writer.drain(timeout)``.
+
+        What lies in L1 gets to L2 at the end of a run. False at once when L3 refuses all that is left, and
+        after ``timeout`` seconds (None: never); ``writer.failures`` says why.
+
+        Examples
+        --------
+        >>> with Workspace(":memory:", counter=len) as memory:
+        ...     memory.drain(timeout=5)
+        True
+        """
+        self._check_open()
+        return self.writer.drain(timeout)
+
     def checkpointer(self) -> SqliteSaver:
-        """Return LangGraph's own checkpointer on ``checkpoints.sqlite``.
+        """Return LangGraph's own checkpointer on ``checkpoints.sqlite``, for ``invoke`` and ``stream``.
 
         The hierarchy's part of the state is plain data, so no class has to be allowed in its serialiser.
 
@@ -235,15 +280,20 @@ class Workspace:
         """
         self._check_open()
         try:
-            from langgraph.checkpoint.sqlite import SqliteSaver
+            saver = _saver_class()
         except ImportError as error:
             raise MissingExtra("langgraph-checkpoint-sqlite", "hierarchy") from error
         connection = sqlite3.connect(str(self._place("checkpoints.sqlite")), check_same_thread=False)
         self._savers.append(connection)
-        return SqliteSaver(connection)
+        made: SqliteSaver = saver(connection, self._check_open)
+        return made
 
     def async_checkpointer(self) -> AbstractAsyncContextManager[AsyncSqliteSaver]:
         """Return the same for ``ainvoke`` and ``astream``, to be entered with ``async with``.
+
+        ``async with memory.async_checkpointer() as saver:``, then ``compile(checkpointer=saver)`` and all
+        that uses the graph, inside; ``aget_state`` and
+        :func:`softhit.hierarchy.graph.acontext_of` read what it holds.
 
         Raises
         ------
@@ -301,3 +351,61 @@ class Workspace:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@cache
+def _saver_class() -> Any:
+    """Return LangGraph's saver, but for what it says where it cannot be used."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    class Saver(SqliteSaver):
+        def __init__(self, connection: sqlite3.Connection, check_open: Callable[[], None]) -> None:
+            super().__init__(connection)
+            self._check_open = check_open
+
+        @contextmanager
+        def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+            self._check_open()
+            with super().cursor(transaction) as cursor:
+                yield cursor
+
+        async def aget_tuple(self, config: Any) -> Any:
+            raise _async_needed()
+
+        def alist(self, config: Any, **options: Any) -> AsyncIterator[Any]:
+            raise _async_needed()
+
+        async def aput(self, *given: Any) -> Any:
+            raise _async_needed()
+
+        async def aput_writes(self, *given: Any) -> None:
+            raise _async_needed()
+
+        async def adelete_thread(self, thread_id: str) -> None:
+            raise _async_needed()
+
+    return Saver
+
+
+def _async_needed() -> AsyncNeeded:
+    return AsyncNeeded(
+        "checkpointer() is for invoke and stream; for ainvoke and astream: "
+        "async with memory.async_checkpointer() as saver: compile(checkpointer=saver)"
+    )
+
+
+def _check_documents(documents: object) -> None:
+    """Say here what is wrong with it: further in it has another name."""
+    if isinstance(documents, str | Path):
+        right = bool(str(documents))
+    else:
+        right = isinstance(documents, DocumentStore)
+    if not right:
+        fail("documents", documents, "a path, or a store with all methods of softhit.hierarchy.DocumentStore")
+
+
+def _check_rules(of: str, rules: Iterable[str], besides: Iterable[str] = ()) -> None:
+    known = set(inspect.signature(ContextAllocator).parameters).union(besides).difference(_OWN)
+    for name in rules:
+        if name not in known:
+            unknown(f"parameter of {of},", name, sorted(known))

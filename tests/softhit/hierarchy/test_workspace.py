@@ -1,16 +1,18 @@
 """A folder with a whole hierarchy: opened, closed, opened again, and by two at once."""
 
+import asyncio
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
+from langgraph.graph import END, START, StateGraph
 
-from softhit.errors import InvalidInput, PathInUse, Unavailable
-from softhit.hierarchy import Segment, digest_of
+from softhit.errors import InvalidInput, PathInUse, SofthitError, Unavailable, UnknownName
+from softhit.hierarchy import Segment, acontext_of, attach, context_hint, context_of, digest_of
 from softhit.hierarchy.documents import Record, SqliteDocuments
 from softhit.hierarchy.log import read_log
 from softhit.hierarchy.nodes import Start
@@ -141,8 +143,116 @@ class TestAWorkspace:
         with opened(":memory:") as place, pytest.raises(InvalidInput, match="run must be a name"):
             place.allocator(run)
 
-    def test_that_is_closed_gives_no_allocator(self) -> None:
+    @pytest.mark.parametrize("use", [lambda place: place.allocator("run"), lambda place: place.drain()])
+    def test_that_is_closed_gives_no_allocator_and_writes_nothing(self, use: Any) -> None:
         place = opened(":memory:")
         place.close()
         with pytest.raises(InvalidInput, match="was closed"):
-            place.allocator("run")
+            use(place)
+
+    def test_that_is_closed_says_so_wherever_it_is_used(self, tmp_path: Path) -> None:
+        with opened(tmp_path) as place:
+            app = graph_of(place, "run").compile(checkpointer=place.checkpointer())
+        config: Any = {"configurable": {"thread_id": "t"}}
+        for use in (
+            lambda: app.invoke({"question": "tea"}, config),
+            lambda: app.get_state(config),
+            lambda: context_of(app, config),
+            lambda: place.documents.get("a"),
+            lambda: place.texts.put("a"),
+            lambda: place.cache.search("a"),
+        ):
+            with pytest.raises(SofthitError, match="closed"):
+                use()
+
+    def test_drains_when_it_is_told_to(self, tmp_path: Path) -> None:
+        away = AwayDocuments(":memory:")
+        with opened(tmp_path, documents=away) as place:
+            put(place, "a", "one finding")
+            assert not place.drain(timeout=0)
+            away.away = False
+            assert place.drain()
+            assert away.version("a") == 1
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                {"top": 3},
+                "unknown parameter of Workspace, 'top'; did you mean 'top_k'. Known: agent_version,",
+            ),
+            ({"budgt": 3}, "did you mean 'budget'"),
+            ({"log": None}, "unknown parameter of Workspace, 'log'"),
+            ({"documents": object()}, "documents must be a path, or a store with all methods of"),
+            ({"documents": ""}, "documents must be a path"),
+        ],
+    )
+    def test_names_the_parameter_that_is_wrong(self, options: Any, message: str) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            opened(":memory:", **options)
+
+    def test_names_the_rule_of_an_allocator_that_is_wrong(self) -> None:
+        with opened(":memory:") as place, pytest.raises(UnknownName, match="did you mean 'lookahead'"):
+            place.allocator("run", look_ahead=1)
+
+
+class State(TypedDict, total=False):
+    question: str
+    answer: str
+
+
+def graph_of(place: Workspace, run: str) -> Any:
+    allocator = place.allocator(run)
+
+    @context_hint("{question}")
+    def reply(state: State) -> dict[str, Any]:
+        view = allocator.view(state)
+        view.derive("answer", f"on {state['question']}")
+        return {"answer": view.render()}
+
+    builder = StateGraph(State)
+    builder.add_node("reply", reply)
+    builder.add_edge(START, "reply")
+    builder.add_edge("reply", END)
+    return attach(builder, allocator)
+
+
+class TestInAnEventLoop:
+    config: Any = {"configurable": {"thread_id": "t"}}  # noqa: RUF012
+
+    def test_the_async_checkpointer_keeps_a_run_and_its_context(self, tmp_path: Path) -> None:
+        async def main(place: Workspace) -> Any:
+            async with place.async_checkpointer() as saver:
+                app = graph_of(place, "run").compile(checkpointer=saver)
+                assert await acontext_of(app, self.config) == {}
+                await app.ainvoke({"question": "tea"}, self.config)
+                return await acontext_of(app, self.config)
+
+        with opened(tmp_path) as place:
+            context = asyncio.run(main(place))
+            assert list(context["l1"]) == ["answer"]
+            app = graph_of(place, "run").compile(checkpointer=place.checkpointer())
+            assert context_of(app, self.config) == context
+            assert place.drain()
+        with pytest.raises(InvalidInput, match="graph must be a graph compiled with a checkpointer"):
+            asyncio.run(acontext_of(object(), self.config))
+
+    @pytest.mark.parametrize("verb", ["ainvoke", "aget_state", "acontext_of", "history"])
+    def test_the_other_one_names_it(self, verb: str) -> None:
+        async def main(place: Workspace) -> None:
+            app = graph_of(place, "run").compile(checkpointer=place.checkpointer())
+            if verb == "ainvoke":
+                await app.ainvoke({"question": "tea"}, self.config)
+            elif verb == "aget_state":
+                await app.aget_state(self.config)
+            elif verb == "acontext_of":
+                await acontext_of(app, self.config)
+            else:
+                _ = [one async for one in app.aget_state_history(self.config)]
+
+        with (
+            opened(":memory:") as place,
+            pytest.raises(NotImplementedError, match=r"async with memory\.async_checkpointer") as raised,
+        ):
+            asyncio.run(main(place))
+        assert isinstance(raised.value, SofthitError)
