@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-__all__ = ["Closed", "Workspace"]
+__all__ = ["AsyncNeeded", "Closed", "Workspace"]
 
 _logger = logging.getLogger("softhit.hierarchy")
 _NAME = re.compile(r"[\w.@+=-][\w.@+= -]*")

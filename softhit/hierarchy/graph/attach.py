@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 import warnings
+from asyncio import InvalidStateError
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import partial, wraps
@@ -176,6 +177,8 @@ def share(builder: GraphT) -> GraphT:
 def context_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
     """Return the allocator's state in a checkpoint: the latest of a thread, or the one that config names.
 
+    In an event loop, with an asynchronous checkpointer: :func:`acontext_of`.
+
     Parameters
     ----------
     graph : CompiledStateGraph
@@ -200,7 +203,13 @@ def context_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
     ...     list(context_of(graph, thread)["l1"])
     ['a']
     """
-    return _context_in(_saver_of(graph).get_tuple(config))
+    try:
+        return _context_in(_saver_of(graph).get_tuple(config))
+    except InvalidStateError as error:
+        raise InvalidInput(
+            "config must not be read like this in an event loop with an asynchronous checkpointer: "
+            "await acontext_of(graph, config)"
+        ) from error
 
 
 async def acontext_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
@@ -442,11 +451,12 @@ class _Wiring:
         for task in tasks:
             node, known = task["node"], _known(task, values)
             hint = self.hints.get(node)
-            for name in hint.lacking(known) if hint is not None else ():
-                assert hint is not None
+            if hint is None:
+                continue
+            for name in hint.lacking(known):
                 why, root = f"the hint's {{{name}}} has no value", root_of(name)
                 if root not in self.channels and "payload" not in task:
-                    why += f": {root!r} is no field of the state{nearest(root, self.channels)}"
+                    why += f": {root!r} is no field of the state{nearest(root, sorted(self.channels))}"
                     if (node, name) not in self.warned:
                         self.warned.add((node, name))
                         _logger.warning("node %r: %s", node, why)

@@ -226,6 +226,8 @@ class TestInAnEventLoop:
                 app = graph_of(place, "run").compile(checkpointer=saver)
                 assert await acontext_of(app, self.config) == {}
                 await app.ainvoke({"question": "tea"}, self.config)
+                with pytest.raises(InvalidInput, match=r"await acontext_of\(graph, config\)"):
+                    context_of(app, self.config)
                 return await acontext_of(app, self.config)
 
         with opened(tmp_path) as place:
