@@ -207,7 +207,7 @@ def context_of(graph: Any, config: RunnableConfig) -> dict[str, Any]:
         return _context_in(_saver_of(graph).get_tuple(config))
     except InvalidStateError as error:
         raise InvalidInput(
-            "config must not be read like this in an event loop with an asynchronous checkpointer: "
+            "context_of cannot ask an asynchronous checkpointer in an event loop: "
             "await acontext_of(graph, config)"
         ) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
@@ -80,28 +81,30 @@ def _outputs(result: Any) -> list[Any]:
     return [getattr(result, "__dict__", result)]
 
 
-def _check_writes(result: Any, given: Any, now: Running, nested: bool) -> None:
-    """Refuse what a node writes to the allocator's channels; what it was given and hands on passes."""
+def _check_writes(result: Any, now: Running, nested: bool, certain: bool) -> None:
+    """Refuse what a node writes to the allocator's channels; the context it was given may be handed on."""
     from langgraph.types import Command
 
     if isinstance(result, list | tuple):
         for one in result:
-            _check_writes(one, given, now, nested)
+            _check_writes(one, now, nested, certain)
         return
     # in the graph around, these names may be its own
     if not isinstance(result, Command | Mapping) or (isinstance(result, Command) and result.graph):
         return
     # of a shared graph's other names none is the allocator's
-    for name in (CONTEXT,) if nested else (CONTEXT, STARTING, GATES):
-        handed = [now.context] if name == CONTEXT else []
-        if isinstance(given, Mapping) and name in given:
-            handed.append(given[name])
-        for output in _outputs(result):
-            if isinstance(output, Mapping) and name in output and output[name] not in handed:
-                raise InvalidInput(
-                    f"node {now.node!r} must not write {name!r}: it is the allocator's own; report by a view "
-                    "(derive, pin, ...), or give your field another name"
-                )
+    names = (CONTEXT,) if nested else (CONTEXT, STARTING, GATES)
+    for output in _outputs(result):
+        for name in names if isinstance(output, Mapping) else ():
+            if name not in output or (name == CONTEXT and output[name] == now.context):
+                continue
+            message = (
+                f"node {now.node!r} must not write {name!r}: it is the allocator's own; report by a view "
+                "(derive, pin, ...), or give your field another name"
+            )
+            if certain:
+                raise InvalidInput(message)
+            warnings.warn(message, stacklevel=2)
 
 
 def _pairs(update: Any) -> bool:
@@ -193,14 +196,13 @@ def wrap_node(
     from langgraph.errors import ParentCommand
     from langgraph.pregel.protocol import PregelProtocol
 
-    # a subgraph's output may hold the context as the subgraph keeps it, which nobody has written
-    subgraph = isinstance(inner, PregelProtocol)
+    # a subgraph with a memory of its own may return the context of an earlier run, which nobody has written
+    certain = not isinstance(inner, PregelProtocol)
 
-    def finish(around: _Around, result: Any, checked: bool = True) -> Any:
+    def finish(around: _Around, result: Any, certain: bool) -> Any:
         from langgraph.types import Command
 
-        if checked:
-            _check_writes(result, around.given, around.now, nested)
+        _check_writes(result, around.now, nested, certain)
         value = around.leave(result, seen)
         results = result if isinstance(result, list | tuple) else [result]
         if any(isinstance(one, Command) and one.graph == Command.PARENT for one in results):
@@ -212,7 +214,7 @@ def wrap_node(
         if command is None:
             leaving(around.now, around.leave(None, seen))
             raise error
-        return finish(around, command)
+        return finish(around, command, certain=True)
 
     def call(given: Any, config: RunnableConfig) -> Any:
         around = _Around(given, config, nested, fields)
@@ -223,7 +225,7 @@ def wrap_node(
             return failed(around, error)
         finally:
             running.reset(token)
-        return finish(around, result, checked=not subgraph)
+        return finish(around, result, certain)
 
     async def acall(given: Any, config: RunnableConfig) -> Any:
         around = _Around(given, config, nested, fields)
@@ -234,7 +236,7 @@ def wrap_node(
             return failed(around, error)
         finally:
             running.reset(token)
-        return finish(around, result, checked=not subgraph)
+        return finish(around, result, certain)
 
     wrapped = getattr(inner, "afunc", None)
     if isinstance(wrapped, partial) and wrapped.func is run_in_executor:

@@ -336,6 +336,19 @@ class TestTheChannelsOfTheAllocator:
         with pytest.raises(InvalidInput, match="node 'sub' must not write 'context'"):
             attach(builder, Watched().of).compile().invoke({"log": []})
 
+    def test_are_warned_of_where_a_subgraph_has_a_field_of_that_name(self) -> None:
+        class Inner(TypedDict, total=False):
+            context: dict[str, Any]
+
+        one = Watched()
+        inner = graph("in", schema=Inner, **{"in": lambda s: {"context": {"mine": 1}}})
+        builder = graph("sub", sub=inner.compile())
+        app = attach(builder, one.of).compile(checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "t"}}
+        with pytest.warns(UserWarning, match="node 'sub' must not write 'context'"):
+            app.invoke({"log": []}, config)
+        assert context_of(app, config)["turn"] == 2
+
     def test_are_not_those_of_a_graph_around_that_has_fields_of_these_names(self) -> None:
         class Around(TypedDict, total=False):
             context: str

@@ -239,7 +239,9 @@ class TestInAnEventLoop:
         with pytest.raises(InvalidInput, match="graph must be a graph compiled with a checkpointer"):
             asyncio.run(acontext_of(object(), self.config))
 
-    @pytest.mark.parametrize("verb", ["ainvoke", "aget_state", "acontext_of", "history"])
+    @pytest.mark.parametrize(
+        "verb", ["ainvoke", "aget_state", "acontext_of", "history", "aput", "aput_writes", "adelete_thread"]
+    )
     def test_the_other_one_names_it(self, verb: str) -> None:
         async def main(place: Workspace) -> None:
             app = graph_of(place, "run").compile(checkpointer=place.checkpointer())
@@ -249,8 +251,11 @@ class TestInAnEventLoop:
                 await app.aget_state(self.config)
             elif verb == "acontext_of":
                 await acontext_of(app, self.config)
-            else:
+            elif verb == "history":
                 _ = [one async for one in app.aget_state_history(self.config)]
+            else:
+                given = {"aput": (self.config, {}, {}, {}), "aput_writes": (self.config, [], "task")}
+                await getattr(app.checkpointer, verb)(*given.get(verb, ("t",)))
 
         with (
             opened(":memory:") as place,
