@@ -138,6 +138,8 @@ class ContextAllocator:
         ahead: Sequence[Ahead] = (),
         fields: Mapping[str, str] | None = None,
         ending: bool = False,
+        *,
+        thread: str = "",
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the state after a boundary, and the new value of the reports.
 
@@ -154,6 +156,8 @@ class ContextAllocator:
             A field whose digest was not known when a segment was loaded counts as changed once it is.
         ending : bool
             The run ends: everything dirty is written back.
+        thread : str
+            The checkpointer's thread, which the events in the log then name.
 
         Raises
         ------
@@ -165,7 +169,7 @@ class ContextAllocator:
         try:
             after, left = cross(work, reports or {}, starting, ahead, fields, ending)
         finally:
-            self.log.write(work.events)
+            self.log.write([{**event, "thread": thread} for event in work.events] if thread else work.events)
         return cast(dict[str, Any], after), left
 
     def view(self, state: Any, node: str = "", task: str = "") -> View:

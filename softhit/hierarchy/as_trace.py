@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from softhit.build import from_arrays
 from softhit.check import check_int
 from softhit.errors import InvalidInput
-from softhit.hierarchy.log import read_log
+from softhit.hierarchy.log import events_of, read_log, threads_of
 from softhit.schedule import Schedule
 from softhit.trace import Trace
 from softhit.variant import Variant
@@ -152,7 +152,9 @@ class _Play:
         return sum(self.sizes[item] for item in self.held.values())
 
 
-def as_trace(events: Iterable[Mapping[str, Any]] | Path | str, budget: int | None = None) -> RunTrace:
+def as_trace(
+    events: Iterable[Mapping[str, Any]] | Path | str, budget: int | None = None, thread: str | None = None
+) -> RunTrace:
     """Return a run as a trace, the schedule L1 made, and the capacity they belong to.
 
     Parameters
@@ -161,12 +163,16 @@ def as_trace(events: Iterable[Mapping[str, Any]] | Path | str, budget: int | Non
         The decision log of one run (:func:`softhit.hierarchy.log.read_log`), or where it lies.
     budget : int, optional
         Tokens of L1; default: what the log says.
+    thread : str, optional
+        Which thread's run, where the log holds several.
 
     Raises
     ------
+    UnknownName
+        The log has no such thread.
     InvalidInput
-        The log has no turn, its budget changes, or it does not add up: after some turn the tokens in L1 are
-        not those that the events left there, as where a part of the log is missing.
+        The log has no turn or those of several threads, its budget changes, or it does not add up: after some
+        turn the tokens in L1 are not those that the events left there, as where a part of the log is missing.
 
     Examples
     --------
@@ -181,7 +187,13 @@ def as_trace(events: Iterable[Mapping[str, Any]] | Path | str, budget: int | Non
     >>> run.capacity, run.trace.weight.tolist(), int(cost(run.schedule, run.trace, run.capacity, 1).fraction)
     (100, [30, 30], 30)
     """
-    rows = read_log(events) if isinstance(events, (str, Path)) else events
+    rows = read_log(events) if isinstance(events, (str, Path)) else list(events)
+    if thread is not None:
+        rows = events_of(rows, thread)
+    elif len(threads := threads_of(rows)) > 1:
+        raise InvalidInput(
+            f"log: it holds several threads, each with an L1 of its own; thread must be one of {threads}"
+        )
     play = _Play()
     budgets: set[int] = set()
     turn: Mapping[str, Any] | None = None
@@ -191,6 +203,8 @@ def as_trace(events: Iterable[Mapping[str, Any]] | Path | str, budget: int | Non
         if event["kind"] == "turn":
             _close(play, turn)
             turn = event
+            if "budget" not in event:
+                raise InvalidInput(f"log: turn {event['turn']} does not say its budget")
             budgets.add(int(event["budget"]))
         else:
             play.read(event)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offline_opt import solve
-from softhit import InvalidInput, cost, simulate, verify
+from softhit import InvalidInput, UnknownName, cost, simulate, verify
 from softhit.hierarchy.allocator import Ahead, Start
 from softhit.hierarchy.as_trace import RunTrace, as_trace
-from softhit.hierarchy.log import DecisionLog
+from softhit.hierarchy.log import DecisionLog, read_log
 from tests.softhit.hierarchy.stand_ins import Run
 from tests.softhit.hierarchy.test_boundary import colours, library, play, policies, run, steps
 
@@ -115,6 +115,22 @@ class TestARun:
 
 
 class TestALog:
+    def test_of_several_threads_needs_to_be_told_one(self, tmp_path: Path) -> None:
+        one, two = run(library({"a": 10, "b": 20})), run(library({"a": 10, "b": 20}))
+        needs(one, "topic", "topic")
+        needs(two, "topic", "topic", "topic")
+        pairs = [("ann", e) for e in one.history] + [("bob", e) for e in two.history]
+        with DecisionLog(tmp_path / "run.jsonl", "run") as log:
+            log.write([{**e, "thread": name} for name, e in sorted(pairs, key=lambda p: p[1]["turn"])])
+        events = read_log(tmp_path / "run.jsonl")
+        for source in (events, tmp_path / "run.jsonl"):
+            with pytest.raises(InvalidInput, match=r"several threads.*must be one of \['ann', 'bob'\]"):
+                as_trace(source)
+            assert as_trace(source, thread="ann").trace.hash == as_trace(one.history).trace.hash
+            assert as_trace(source, thread="bob").trace.hash == as_trace(two.history).trace.hash
+            with pytest.raises(UnknownName, match="Known: ann, bob"):
+                as_trace(source, thread="eve")
+
     def test_with_a_part_missing_is_refused(self) -> None:
         one = run(library({"a": 10, "b": 20}))
         needs(one, "topic", "topic")

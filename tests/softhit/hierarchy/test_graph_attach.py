@@ -49,9 +49,10 @@ class Watched:
             ahead: Any = (),
             fields: Any = None,
             ending: bool = False,
+            **named: Any,
         ) -> Any:
             self.calls.append((list(starting), list(ahead), dict(fields or {}), ending))
-            return inner(context, reports, starting, ahead, fields, ending)
+            return inner(context, reports, starting, ahead, fields, ending, **named)
 
         self.of.boundary = boundary  # type: ignore[method-assign]
 

@@ -5,13 +5,14 @@ import logging
 import math
 import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from softhit import InvalidInput
+from softhit import InvalidInput, UnknownName
 from softhit.hierarchy.allocator import Start
-from softhit.hierarchy.log import DecisionLog, read_log
+from softhit.hierarchy.log import DecisionLog, read_log, threads_of
 from tests.softhit.hierarchy.stand_ins import Run, WordsL2, allocator, text_of
 
 
@@ -122,7 +123,115 @@ class TestReading:
             read_log(tmp_path / "log")
 
 
+def of(thread: str, turn: int, *segments: str, kind: str = "load") -> list[dict[str, Any]]:
+    return [{**event, "thread": thread} for event in boundary(turn, *segments, kind=kind)]
+
+
+class TestThreads:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """Ann and bob in turns; ann goes back to her first turn."""
+        with DecisionLog(tmp_path / "log", "a") as log:
+            for events in (
+                of("ann", 1, "a1"), of("bob", 1, "b1"), of("ann", 2, "lost"), of("bob", 2, "b2"),
+                of("bob", 3, "b3"), of("ann", 2, "a2"),
+            ):  # fmt: skip
+                log.write(events)
+        return tmp_path / "log"
+
+    def test_a_repeated_turn_replaces_only_its_own_thread(self, path: Path) -> None:
+        assert loaded(path) == [(1, "a1"), (1, "b1"), (2, "b2"), (3, "b3"), (2, "a2")]
+        assert (2, "lost") in loaded(path, attempts=True)
+        assert threads_of(read_log(path)) == ["ann", "bob"]
+
+    def test_one_can_be_read_alone(self, path: Path) -> None:
+        assert loaded(path, thread="ann") == [(1, "a1"), (2, "a2")]
+        assert loaded(path, thread="bob") == [(1, "b1"), (2, "b2"), (3, "b3")]
+        assert loaded(path, thread="ann", attempts=True) == [(1, "a1"), (2, "lost"), (2, "a2")]
+
+    def test_one_that_is_not_there_is_refused_with_those_there_are(self, path: Path) -> None:
+        with pytest.raises(UnknownName, match=r"unknown thread 'an'; did you mean 'ann'\? Known: ann, bob"):
+            read_log(path, thread="an")
+
+    def test_none_in_an_old_log_is_told_as_such(self, tmp_path: Path) -> None:
+        with DecisionLog(tmp_path / "log", "a") as log:
+            log.write(boundary(1, "x"))
+        assert "thread" not in (tmp_path / "log").read_text()
+        assert loaded(tmp_path / "log", thread="") == loaded(tmp_path / "log") == [(1, "x")]
+        with pytest.raises(InvalidInput, match="thread must be left out: no event of this log names one"):
+            read_log(tmp_path / "log", thread="ann")
+
+    def test_a_write_to_l3_is_of_the_thread_and_the_turn_that_handed_the_text_over_last(
+        self, tmp_path: Path
+    ) -> None:
+        with DecisionLog(tmp_path / "log", "a") as log:
+            log.write(of("ann", 5, "shared", kind="write_back"))
+            log.write(of("bob", 1, "shared", "own", kind="write_back"))
+            log.write(of("ann", 6))
+            log.store({"segment": "shared", "version": 2, "outcome": "failed"})
+            log.store({"segment": "shared", "version": 2, "outcome": "stored"})
+            log.write(boundary(7, "own", kind="write_back"))
+            log.store({"segment": "own", "version": 1, "outcome": "stored"})
+        stores = [e for e in read_log(tmp_path / "log") if e["kind"] == "store"]
+        assert [(e["segment"], e.get("thread"), e["turn"]) for e in stores] == [
+            ("shared", "bob", 1),
+            ("shared", "bob", 1),
+            ("own", None, 7),
+        ]
+
+    def test_a_write_to_l3_of_unknown_origin_is_told_to_those_whose_segment_it_is(
+        self, tmp_path: Path
+    ) -> None:
+        for first in (True, False):
+            # the second process does not know who handed over what the first left
+            with DecisionLog(tmp_path / "log", "a") as log:
+                if first:
+                    log.write(of("ann", 4, "note", kind="write_back"))
+                    log.write(of("bob", 1, "other"))
+                else:
+                    log.store({"segment": "note", "version": 1})
+        told = [(e["kind"], e["turn"]) for e in read_log(tmp_path / "log", thread="ann")]
+        assert told == [("turn", 4), ("write_back", 4), ("store", 4)]
+        assert "store" not in [e["kind"] for e in read_log(tmp_path / "log", thread="bob")]
+
+    def test_that_write_at_once_leave_whole_boundaries_each_in_its_order(self, tmp_path: Path) -> None:
+        names = [f"t{i}" for i in range(8)]
+        with DecisionLog(tmp_path / "log", "a") as log:
+
+            def work(name: str) -> None:
+                for turn in range(1, 41):
+                    log.write(of(name, turn, f"{name}.{turn}", "x" * 3000, kind="write_back"))
+                    log.store({"segment": f"{name}.{turn}"})
+
+            workers = [Thread(target=work, args=(name,)) for name in names]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        events = read_log(tmp_path / "log")
+        assert len(events) == 8 * 40 * 4
+        starts = [i for i, e in enumerate(events) if e["kind"] == "turn"]
+        for i in starts:
+            whole = events[i : i + 3]
+            assert {(e["thread"], e["turn"]) for e in whole} == {(events[i]["thread"], events[i]["turn"])}
+            assert [e["n"] for e in whole] == [0, 1, 2]
+        for name in names:
+            mine = read_log(tmp_path / "log", thread=name)
+            assert [e["turn"] for e in mine if e["kind"] == "turn"] == list(range(1, 41))
+            assert [(e["segment"], e["turn"]) for e in mine if e["kind"] == "store"] == [
+                (f"{name}.{turn}", turn) for turn in range(1, 41)
+            ]
+
+
 class TestARun:
+    def test_names_its_thread_in_every_event_and_nothing_where_there_is_none(self, tmp_path: Path) -> None:
+        with DecisionLog(tmp_path / "log", "a") as log:
+            made = allocator(WordsL2({"a": text_of(30, "red", "a")}), log=log)
+            for thread in ("ann", ""):
+                made.boundary({}, {}, [Start("node", "red")], thread=thread)
+        events = read_log(tmp_path / "log")
+        assert [e.get("thread") for e in events] == ["ann"] * 3 + [None] * 3
+
     def test_can_be_followed_segment_by_segment(self, tmp_path: Path) -> None:
         log = DecisionLog(tmp_path / "log", "a")
         made = allocator(WordsL2({"a": text_of(30, "red", "a"), "b": text_of(60, "blue", "b")}), log=log)
