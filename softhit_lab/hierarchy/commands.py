@@ -24,6 +24,10 @@ Run = Annotated[
 Name = Annotated[
     str | None, typer.Option("--run", help="Which run, where a folder holds several.", show_default=False)
 ]
+Thread = Annotated[
+    str | None,
+    typer.Option("--thread", help="Which thread, where a graph ran in several.", show_default=False),
+]
 
 
 @app.command()
@@ -77,11 +81,15 @@ def explain(
         str | None,
         typer.Option("--segment", help="Follow one segment through all levels.", show_default=False),
     ] = None,
+    thread: Thread = None,
 ) -> None:
-    """Say turn by turn what entered and left, and why."""
+    """Say turn by turn what entered and left, and why.
+
+    A run whose graph served several threads is told thread by thread.
+    """
     from softhit_lab.hierarchy.explain import explain_run
 
-    explain_run(run, name, None if turn is None else ranges.whole("turn", turn), segment)
+    explain_run(run, name, None if turn is None else ranges.whole("turn", turn), segment, thread)
 
 
 @app.command()
@@ -95,11 +103,12 @@ def trace(
         typer.Option("--schedule", help="Also what L1 held, for verify.", show_default=False),
     ] = None,
     name: Name = None,
+    thread: Thread = None,
 ) -> None:
     """Write a run as a trace, for the verbs run, opt and ratio."""
     from softhit_lab.hierarchy.explain import write_run_as_trace
 
-    write_run_as_trace(run, name, output, schedule)
+    write_run_as_trace(run, name, output, schedule, thread)
 
 
 @app.command()
@@ -115,7 +124,11 @@ def study(
     ] = None,
     traces: Annotated[str, typer.Option("--traces", help="Of each family.")] = "3",
 ) -> None:
-    """Compare policies for L1 with the optimum in tokens."""
+    """Compare policies for L1 with the optimum in tokens.
+
+    Without data it takes about 45 seconds of one core with --traces 1, and as much again for each further
+    trace; with data longer.
+    """
     from softhit_lab.l1_study import run_study
     from softhit_lab.screen import console
     from softhit_lab.sweep import prepare_folder
@@ -123,6 +136,10 @@ def study(
     limit = None if conversations is None else ranges.whole("conversations", conversations, low=1)
     n = ranges.whole("traces", traces, low=1, high=1000)
     prepare_folder(output)
+    screen = console()
+    if not screen.is_terminal:
+        # one column a policy and two bounds a cell are wider than a console takes a file to be
+        screen.width = 10_000
     for sheet in run_study(output, data, limit, n):
-        sheet.show(console())
-    console().print(f"figure and numbers: {output}", markup=False)
+        sheet.show(screen)
+    screen.print(f"figure and numbers: {output}", markup=False)

@@ -155,6 +155,11 @@ def _log_of(folder: Path, run: str) -> Path:
     return folder / "runs" / f"{run}.jsonl"
 
 
+def _note_of(folder: Path, run: str) -> Path:
+    """Where the numbers of a run are once it is complete."""
+    return folder / f"{run}.json"
+
+
 def _open(folder: Path, settings: Settings, library: Library) -> Workspace:
     """Open the memory of a demo; L3 is written between questions, so that every log of it is the same."""
     return Workspace(
@@ -227,7 +232,7 @@ def _run(
         if not place.writer.drain(PATIENCE):
             tell.say("not in L3 yet", "it is tried again later, and at the next start")
         tell()
-    note = folder / f"{name}.json"
+    note = _note_of(folder, name)
     if note.exists():
         # finished before: what the other run did since is none of its numbers
         return dict(json.loads(note.read_text()))
@@ -320,13 +325,25 @@ def run_demo(
     _check(settings)
     _claim_folder(folder, settings)
     screen = console()
+    complete = [name for name in RUNS if _note_of(folder, name).exists()]
+    over = len(complete) == len(RUNS)
+    if over:
+        screen.print(
+            f"both runs were complete before and nothing was run: softhit hierarchy explain {folder} "
+            "--run first tells the first, another -o starts anew",
+            markup=False,
+            soft_wrap=True,
+        )
     results = []
     try:
         for name in RUNS:
             # everything is closed and opened again between the runs, as in two processes
             with _open(folder, settings, library) as place:
                 _fill(place, library)
-                if not quiet:
+                if name in complete:
+                    if not (quiet or over):
+                        screen.print(f"\n[bold]{name} run[/bold]: complete before")
+                elif not quiet:
                     _announce(place, settings, library, name)
                 results.append(_run(folder, place, library, name, model, quiet))
     except KeyboardInterrupt:
@@ -335,6 +352,8 @@ def run_demo(
     logs = [read_log(_log_of(folder, name)) for name in RUNS]
     _show_found(*logs)
     _numbers(results).show(screen)
+    if over:
+        return False
     command = f"softhit hierarchy explain {folder} --run first"
     screen.print(f"why each of it happened: {command}", markup=False, soft_wrap=True)
     return False

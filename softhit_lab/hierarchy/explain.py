@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 from rich.markup import escape
 
@@ -14,7 +15,7 @@ from softhit.check import nearest, unknown
 from softhit.cost import cost
 from softhit.errors import InvalidInput
 from softhit.hierarchy.as_trace import as_trace
-from softhit.hierarchy.log import EVENTS, read_log
+from softhit.hierarchy.log import EVENTS, events_of, read_log, threads_of
 from softhit.io import write_schedule, write_trace
 from softhit_lab.hierarchy.story import Turn, move, reason, turns_of
 from softhit_lab.screen import check_place, console
@@ -84,29 +85,56 @@ def _rows(turn: Turn) -> list[tuple[str, ...]]:
     ]
 
 
-def explain_run(run: Path, name: str | None, turn: int | None, segment: str | None) -> None:
+def _in_threads(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return a heading and the events of each thread; at the end what belongs to none of them."""
+    threads = threads_of(events)
+    parts = [(f"thread {t}" if t else "without a thread", events_of(events, t)) for t in threads]
+    told = {e.get("segment") for e in events if e["kind"] != "store"}
+    rest = [
+        dict(e)
+        for e in events
+        if e["kind"] == "store"
+        and (
+            e["thread"] not in threads
+            if "thread" in e
+            else "" not in threads and e.get("segment") not in told
+        )
+    ]
+    return [*parts, *([("of no thread that the log tells of", rest)] if rest else [])]
+
+
+def explain_run(
+    run: Path, name: str | None, turn: int | None, segment: str | None, thread: str | None = None
+) -> None:
     """Print why each thing of a run happened; see :func:`softhit_lab.hierarchy.commands.explain`.
 
     Raises
     ------
     InvalidInput
-        There is no such run, turn or segment.
+        There is no such run, turn, segment or thread.
     """
     logs = find_logs(run, name)
     if segment is not None:
-        _explain_segment([(path.stem, turns_of(read_log(path))) for path in logs], segment, turn)
+        if thread is not None:
+            logs = [_only(run, logs)]
+        _explain_segment([(path.stem, read_log(path, thread=thread)) for path in logs], segment, turn)
         return
-    turns = turns_of(read_log(_only(run, logs)))
+    events = read_log(_only(run, logs), thread=thread)
+    several = len(threads_of(events)) > 1
+    told = [(head, turns_of(some)) for head, some in (_in_threads(events) if several else [("", events)])]
     if turn is not None:
-        last = turns[-1].number if turns else 0
-        turns = [t for t in turns if t.number == turn]
-        if not turns:
+        last = max((t.number for _, turns in told for t in turns), default=0)
+        told = [(head, [t for t in turns if t.number == turn]) for head, turns in told]
+        if not any(turns for _, turns in told):
             raise InvalidInput(f"turn must be one of the run's, 1 to {last}, got {turn}")
     screen = console()
-    for one in turns:
-        _show_title(one)
-        show_rows(_rows(one))
-    kinds = {e["kind"] for t in turns for e in t.events}
+    for head, turns in told:
+        if head and turns:
+            screen.print(f"\n[bold cyan]{escape(head)}[/bold cyan]", soft_wrap=True)
+        for one in turns:
+            _show_title(one)
+            show_rows(_rows(one))
+    kinds = {e["kind"] for _, turns in told for t in turns for e in t.events}
     meant = [(kind.replace("_", " "), text) for kind, text in EVENTS.items() if kind in kinds]
     screen.print()
     show_rows(meant, 0, "dim")
@@ -117,42 +145,51 @@ def _show_title(turn: Turn) -> None:
     screen.print(f"[bold]turn {turn.number}[/bold]  {escape(turn.title)}  [dim]{escape(turn.fullness)}[/dim]")
 
 
-def _explain_segment(told: Sequence[tuple[str, Sequence[Turn]]], segment: str, turn: int | None) -> None:
+def _explain_segment(
+    told: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], segment: str, turn: int | None
+) -> None:
     rows: list[tuple[str, ...]] = []
-    known: set[str] = set()
-    for name, turns in told:
-        for one in turns:
-            known.update(str(e["segment"]) for e in one.events if "segment" in e)
-            rows += [
-                (
-                    f"{name} {one.number}",
-                    str(e["kind"]).replace("_", " "),
-                    move(e),
-                    reason(e),
-                )
-                for e in one.events
-                if e.get("segment") == segment and turn in (None, one.number)
-            ]
+    known = {str(e["segment"]) for _, events in told for e in events if "segment" in e}
+    several = any(len(threads_of(events)) > 1 for _, events in told)
+    for name, events in told:
+        rows += [
+            (
+                " ".join([name, *([str(e.get("thread", "-"))] if several else []), str(e["turn"])]),
+                str(e["kind"]).replace("_", " "),
+                move(e),
+                reason(e),
+            )
+            for e in events
+            if e.get("segment") == segment and turn in (None, e["turn"])
+        ]
     if not rows:
         raise InvalidInput(
             f"no event of the run is about segment {segment!r}{nearest(segment, sorted(known))}"
         )
     screen = console()
     screen.print(f"[bold]{escape(segment)}[/bold]")
-    show_rows([("run, turn", "event", "where", "why"), *rows])
+    where = "run, thread, turn" if several else "run, turn"
+    show_rows([(where, "event", "where", "why"), *rows])
 
 
-def write_run_as_trace(run: Path, name: str | None, output: Path, schedule: Path | None) -> None:
+def write_run_as_trace(
+    run: Path, name: str | None, output: Path, schedule: Path | None, thread: str | None = None
+) -> None:
     """Write a run as a trace of sized items, and what L1 did as a schedule, and say what L1 paid.
 
     Raises
     ------
     InvalidInput
-        There is no such run, or its log does not add up.
+        There is no such run or thread, a choice among several is missing, or the log does not add up.
     """
     for place in (output, schedule):
         check_place(place)
-    made = as_trace(_only(run, find_logs(run, name)))
+    log = _only(run, find_logs(run, name))
+    events = read_log(log, thread=thread)
+    if thread is None and len(threads := threads_of(events)) > 1:
+        names = ", ".join(t or "'' (without a thread)" for t in threads)
+        raise InvalidInput(f"{str(log)!r} holds several threads, choose one with --thread: {names}")
+    made = as_trace(events)
     write_trace(made.trace, output)
     if schedule is not None:
         about = conditions(made.trace, made.capacity, Fraction(1), made.variant)

@@ -297,6 +297,33 @@ class TestTheVerb:
         assert "what the first run wrote and the second run found" in result.output
         assert re.search(r"evidence in L1 when answering +\d of 1 +\d of 1", result.output)
 
+    def test_a_second_time_says_that_nothing_was_run_and_shows_the_same_numbers(
+        self, data: Path, tmp_path: Path
+    ) -> None:
+        words = ["hierarchy", "demo", "--data", str(data), "--budget", "220", "--questions", "1"]
+        words += ["-o", str(tmp_path / "d")]
+        once, again = (CliRunner().invoke(app, words).output for _ in range(2))
+        first, _, rest = again.partition("\n")
+        assert first == (
+            f"both runs were complete before and nothing was run: softhit hierarchy explain {tmp_path / 'd'} "
+            "--run first tells the first, another -o starts anew"
+        )
+        assert "first run:" in once
+        assert "first run:" not in again
+        assert "in numbers" in rest
+        assert rest.rstrip() in once
+
+    def test_a_run_that_was_complete_has_no_header_when_the_other_goes_on(
+        self, data: Path, tmp_path: Path
+    ) -> None:
+        words = ["hierarchy", "demo", "--data", str(data), "--budget", "220", "--questions", "1"]
+        words += ["-o", str(tmp_path / "d")]
+        CliRunner().invoke(app, words)
+        (tmp_path / "d" / "second.json").unlink()
+        again = CliRunner().invoke(app, words).output
+        assert again.count("first run: complete before\n") == 1
+        assert again.count("second run: 1 questions") == 1
+
     def test_a_derived_text_can_be_followed_through_all_levels(self, finished: Path) -> None:
         segment = next(e["segment"] for e in logs(finished)[0] if e["kind"] == "derive")
         result = CliRunner().invoke(app, ["hierarchy", "explain", str(finished), "--segment", segment])

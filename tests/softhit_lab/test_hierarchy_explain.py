@@ -167,7 +167,7 @@ class TestTheVerb:
                 ("d/runs/first.jsonl", "--run", "x"),
                 "run is for folders; 'd/runs/first.jsonl' is the log of one run",
             ),
-            (("d/bad.jsonl",), "log 'd/bad.jsonl', line 1: not an event of a run"),
+            (("d/bad.jsonl",), "log 'd/bad.jsonl', line 1: not an event of a run: not an object"),
         ],
     )
     def test_what_is_not_there_is_one_line(
@@ -178,6 +178,75 @@ class TestTheVerb:
         (tmp_path / "d" / "bad.jsonl").write_text("[1]\n")
         monkeypatch.chdir(tmp_path)
         assert call("explain", *words, code=2) == f"error: {says}\n"
+
+
+def two_threads() -> list[dict[str, Any]]:
+    """Ann's run is that of :data:`RUN`; bob has one turn of his own amid it, in which he finds her note."""
+    own = [
+        event(1, "turn", nodes=["read"], ending=False, used=100, budget=500, segments=1, staged=0),
+        event(1, "load", "note/x", 100, node="read", why="hint", score=0.7),
+    ]
+    ann, bob = ([{**e, "thread": name} for e in some] for name, some in (("ann", RUN), ("bob", own)))
+    return [*ann[:7], *bob, *ann[7:]]
+
+
+class TestThreads:
+    def test_are_told_one_after_another(self, tmp_path: Path) -> None:
+        printed = call("explain", str(put(tmp_path, events=two_threads())))
+        heads = [line for line in printed.splitlines() if line.startswith(("thread", "turn "))]
+        assert [head.partition("  L1")[0].strip() for head in heads] == [
+            "thread ann",
+            "turn 1  start → plan",
+            "turn 2  plan → gather ×2",
+            "turn 3  gather ×2 → end",
+            "thread bob",
+            "turn 1  start → read",
+        ]
+
+    def test_one_is_told_alone_as_a_run_without_threads_is(self, tmp_path: Path) -> None:
+        alone = call("explain", str(put(tmp_path)))
+        path = str(put(tmp_path, events=two_threads()))
+        assert call("explain", path, "--thread", "ann") == alone
+        assert "thread" not in alone
+
+    def test_a_turn_is_told_of_each_thread_that_has_it(self, tmp_path: Path) -> None:
+        path = str(put(tmp_path, events=two_threads()))
+        assert call("explain", path, "--turn", "1").count("turn 1  start") == 2
+        assert "thread bob" not in call("explain", path, "--turn", "2")
+        assert call("explain", path, "--turn", "4", code=2) == (
+            "error: turn must be one of the run's, 1 to 3, got 4\n"
+        )
+
+    def test_a_segment_is_followed_from_one_to_the_other(self, tmp_path: Path) -> None:
+        path = str(put(tmp_path, events=two_threads()))
+        printed = call("explain", path, "--segment", "note/x")
+        assert re.findall(r"first (ann|bob) (\d) ", printed) == [
+            ("ann", "1"), ("bob", "1"), ("ann", "2"), ("ann", "2"), ("ann", "2"),
+        ]  # fmt: skip
+        assert "first 1" in call("explain", path, "--segment", "note/x", "--thread", "bob")
+
+    def test_a_write_to_l3_that_is_nobodys_is_told_at_the_end(self, tmp_path: Path) -> None:
+        path = str(put(tmp_path, events=[*two_threads(), event(3, "store", "old/note", version=1)]))
+        printed = call("explain", path)
+        assert printed.count("old/note") == 1
+        assert printed.index("of no thread") < printed.index("old/note")
+
+    def test_one_that_is_not_there_is_one_line(self, tmp_path: Path) -> None:
+        path = str(put(tmp_path, events=two_threads()))
+        says = "error: unknown thread 'bo'; did you mean 'bob'? Known: ann, bob\n"
+        assert call("explain", path, "--thread", "bo", code=2) == says
+        assert call("trace", path, "--thread", "bo", "-o", str(tmp_path / "t.parquet"), code=2) == says
+
+    def test_a_trace_is_of_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        events = [{**e, "thread": name} for name in ("ann", "bob") for e in TestAsATrace.EVENTS]
+        put(tmp_path, events=events)
+        printed = call("trace", ".", "-o", "t.parquet", code=2)
+        assert printed == (
+            "error: 'runs/first.jsonl' holds several threads, choose one with --thread: ann, bob\n"
+        )
+        assert not Path("t.parquet").exists()
+        assert "capacity 40: 50 tokens" in call("trace", ".", "-o", "t.parquet", "--thread", "bob")
 
 
 class TestAsATrace:
