@@ -58,6 +58,8 @@ class Allocator(Protocol):
         ahead: Sequence[Ahead] = (),
         fields: Mapping[str, str] | None = None,
         ending: bool = False,
+        *,
+        thread: str = "",
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the state after a boundary, and the new value of the reports."""
         ...
@@ -414,7 +416,8 @@ class _Wiring:
         names = sorted({note["node"] for note in notes if "payload" not in note})
         tasks = [{"node": name} for name in names] + [note for note in notes if "payload" in note]
         starting = sorted({task["node"] for task in tasks})
-        run = before.get("run") or str(config.get("configurable", {}).get("thread_id") or uuid.uuid4().hex)
+        thread = str(config.get("configurable", {}).get("thread_id") or "")
+        run = before.get("run") or thread or uuid.uuid4().hex
         ran = sorted({task["node"] for task in before.get("tasks", ())}) or [START]
         turn = int(context.get("turn", 0))
         self._count(run, turn, ran, starting)
@@ -429,8 +432,9 @@ class _Wiring:
             [Ahead(n, self.hints[n].fill(values), p, self._fields(n)) for n, p in chances.items()],
             self._digests(config, wanted | watched),
             not tasks,
+            thread=thread,
         )
-        self._tell_unfilled(tasks, values, {"turn": after["turn"]})
+        self._tell_unfilled(tasks, values, {"turn": after["turn"], **({"thread": thread} if thread else {})})
         return {CONTEXT: after, REPORTS: left, STARTING: {"run": run, "tasks": tasks}}
 
     def _starts(self, tasks: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> list[Start]:
