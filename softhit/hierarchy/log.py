@@ -71,8 +71,8 @@ class DecisionLog:
         self._lock = Lock()
         self._turns: dict[str, int] = {}
         self._turn = 0
-        # who handed over what L3 does not have yet
-        self._owners: dict[str, str] = {}
+        # who handed over which version of what L3 does not have yet
+        self._owners: dict[str, dict[Any, str]] = {}
         self._broken = False
         self._file: int | None = None
         if self.path is not None:
@@ -100,7 +100,7 @@ class DecisionLog:
                 if thread:
                     self._turns[thread] = self._turn
                 if row["kind"] == "write_back":
-                    self._owners[str(row.get("segment"))] = thread
+                    self._owners.setdefault(str(row.get("segment")), {})[row.get("version")] = thread
             if self._file is not None:
                 text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
                 self._append(text.encode("utf-8", "backslashreplace"))
@@ -123,13 +123,19 @@ class DecisionLog:
     def store(self, event: Mapping[str, Any]) -> None:
         """Append an event of the write-back to L3; to be handed to it as ``on_event``.
 
-        It counts for the thread that gave L2 the text last.
+        It counts for the thread that gave L2 the text. Where the boundary that does so has not ended yet,
+        :func:`read_log` finds that out.
         """
-        segment = str(event.get("segment"))
+        version, outcome = event.get("version"), event.get("outcome", "stored")
         with self._lock:
-            thread = self._owners.get(segment, "")
-            if event.get("outcome", "stored") == "stored":
-                self._owners.pop(segment, None)
+            owners = self._owners.get(str(event.get("segment")), {})
+            if outcome == "conflict" and event.get("was") in owners:
+                owners[version] = owners.pop(event["was"])
+            thread = owners.get(version, "")
+            if outcome in ("stored", "superseded") and version in owners:
+                # it and what came before it
+                for known in list(owners)[: list(owners).index(version) + 1]:
+                    del owners[known]
         self.write([{**event, "kind": "store", **({"thread": thread} if thread else {})}])
 
     def close(self) -> None:
@@ -192,6 +198,7 @@ def read_log(path: Path | str, attempts: bool = False, thread: str | None = None
     except OSError as error:
         raise InvalidInput(f"log {str(path)!r} cannot be read: {error.strerror}") from error
     events: list[dict[str, Any]] = []
+    handed: dict[tuple[Any, Any], tuple[str, int]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -207,7 +214,17 @@ def read_log(path: Path | str, attempts: bool = False, thread: str | None = None
             events = [
                 e for e in events if e.get("thread", "") != whose or e["turn"] < again or e["kind"] == "store"
             ]
+        elif event["kind"] == "write_back" and event.get("thread"):
+            handed[event.get("segment"), event.get("version")] = event["thread"], event["turn"]
         events.append(event)
+    several = len(threads_of(events)) > 1
+    for event in events:
+        whose = handed.get((event.get("segment"), event.get("version")))
+        if event["kind"] == "store" and "thread" not in event and whose is not None:
+            event["thread"] = whose[0]
+            if several:
+                # it has that of whichever thread was at work
+                event["turn"] = whose[1]
     if not events:
         raise InvalidInput(f"log {str(path)!r} holds no event of a run")
     return events if thread is None else events_of(events, thread)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from softhit.hierarchy.log import read_log
 from softhit_lab.cli import app
 from softhit_lab.hierarchy.story import Tally, in_short, reason, tally, turns_of
 
@@ -236,6 +237,48 @@ class TestThreads:
         says = "error: unknown thread 'bo'; did you mean 'bob'? Known: ann, bob\n"
         assert call("explain", path, "--thread", "bo", code=2) == says
         assert call("trace", path, "--thread", "bo", "-o", str(tmp_path / "t.parquet"), code=2) == says
+
+    def test_of_one_graph_over_real_stores_are_told_apart(self, tmp_path: Path) -> None:
+        """Ann and bob take turns at one graph, and ann goes back to an earlier checkpoint."""
+        pytest.importorskip("langgraph")
+        pytest.importorskip("qdrant_client")
+        from tests.softhit.hierarchy.graph_agent import build, open_place
+
+        topics = {"ann": "tea", "bob": "rust"}
+        configs: Any = {name: {"configurable": {"thread_id": name}} for name in topics}
+        with open_place(tmp_path) as place:
+            graph = build(place, "shop").compile(checkpointer=place.checkpointer())
+            turns = [
+                graph.stream({"log": [], "topic": topic}, configs[name]) for name, topic in topics.items()
+            ]
+            for _ in zip(*turns, strict=True):
+                pass
+            assert place.writer.drain(10)
+            before = read_log(place.log_path("shop") or "")
+            points = [s.config for s in graph.get_state_history(configs["ann"]) if s.next == ("write",)]
+            graph.invoke(None, points[-1])
+            assert place.writer.drain(10)
+        log = tmp_path / "runs" / "shop.jsonl"
+        assert all(e["thread"] in topics for e in read_log(log, attempts=True))
+        assert len(read_log(log, attempts=True)) > len(before)
+        assert read_log(log, thread="bob") == [e for e in before if e["thread"] == "bob"]
+        printed = call("explain", str(tmp_path), "--run", "shop")
+        for name, topic in topics.items():
+            mine = read_log(log, thread=name)
+            last = mine[-1]["turn"]
+            assert [e["turn"] for e in mine if e["kind"] == "turn"] == list(range(1, last + 1))
+            facts = [e["segment"] for e in mine if e["kind"] == "load" and "/" in e["segment"]]
+            assert facts[0].startswith(topic)
+            assert {e["outcome"] for e in mine if e["kind"] == "store"} <= {"stored", "superseded"}
+            told = printed.partition(f"thread {name}\n")[2].partition("\nthread ")[0]
+            assert len(re.findall(r"^turn \d+ ", told, re.M)) == last
+            alone = call("explain", str(log), "--thread", name)
+            assert all(line in printed for line in alone.splitlines())
+            assert "capacity 120" in call(
+                "trace", str(log), "--thread", name, "-o", str(tmp_path / "t.parquet")
+            )
+        printed = call("explain", str(log), "--segment", "answer")
+        assert set(re.findall(r"shop (\w+) \d+ ", printed)) == set(topics)
 
     def test_a_trace_is_of_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)

