@@ -39,7 +39,7 @@ def need(work: Work, start: Start) -> None:
         for id in known:
             _at_hand(work, id, start)
         return
-    found = _search(work, start.hint, limit, start.node)
+    found = _search(work, start.hint, limit, limit, start.node)
     if found is not None and not found:
         work.event("miss", node=start.node, why="L2 has nothing for the hint", query=start.hint)
     for one in found or ():
@@ -133,14 +133,20 @@ def _answer(work: Work, hint: str, limit: int) -> list[str] | None:
     return ids if ids and here else None
 
 
-def _search(work: Work, hint: str, limit: int, node: str) -> Sequence[Found] | None:
-    """Return what L2 finds; None when it cannot be reached: the run goes on without."""
+def _search(work: Work, hint: str, limit: int, most: int, node: str) -> Sequence[Found] | None:
+    """Return what L2 finds; None when it cannot be reached: the run goes on without.
+
+    What it found for a hint in this boundary it is not asked again. ``most`` is the highest limit that this
+    stage has for the hint; what goes into the state is what a search for ``limit`` leaves there.
+    """
     if not work.unreachable:
         try:
-            found = work.cache.search(hint, limit, work.rules.least_score)
+            if hint not in work.found or work.found[hint][0] < limit:
+                work.found[hint] = most, work.cache.search(hint, most, work.rules.least_score)
         except Unavailable as error:
             work.unreachable = str(error)
         else:
+            found = work.found[hint][1][:limit]
             known = work.answers.pop(hint, None)
             if known is None or known["limit"] <= limit:
                 known = {"limit": limit, "ids": [one.segment.id for one in found]}
@@ -165,20 +171,23 @@ def prefetch(work: Work, ahead: Iterable[Ahead]) -> None:
             del work.staged[id]
         elif still != staged["for"]:
             work.staged[id] = {**staged, "for": still}
-    for a in likely:
-        limit = min(rules.top_k, math.ceil(rules.top_k * a.probability))
+    limits = [min(rules.top_k, math.ceil(rules.top_k * a.probability)) for a in likely]
+    most: dict[str, int] = {}
+    for a, limit in zip(likely, limits, strict=True):
+        most[a.hint] = max(limit, most.get(a.hint, 0))
+    for a, limit in zip(likely, limits, strict=True):
         if limit > 0:
-            _stage_for(work, a, limit)
+            _stage_for(work, a, limit, most[a.hint])
 
 
-def _stage_for(work: Work, a: Ahead, limit: int) -> None:
+def _stage_for(work: Work, a: Ahead, limit: int, most: int) -> None:
     known = _answer(work, a.hint, limit)
     if known is not None:
         for id in known:
             if id in work.staged:
                 _stage(work, work.staged[id], a)
         return
-    for one in _search(work, a.hint, limit, a.node) or ():
+    for one in _search(work, a.hint, limit, most, a.node) or ():
         id = one.segment.id
         if id in work.l1 or id in work.unsaved:
             continue

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
 from softhit.errors import HierarchyError, Unavailable
 from softhit.hierarchy.guide import Guide
-from softhit.hierarchy.levels import L2, TextStore
+from softhit.hierarchy.levels import L2, Found, TextStore
 from softhit.hierarchy.segment import Segment
 from softhit.hierarchy.state import HISTORY, ContextJson, SegmentJson, StagedJson
 from softhit.hierarchy.tokens import TokenCounter
@@ -82,6 +82,8 @@ class Work:
         What is to enter L1, by id.
     needed, referenced : set of str
         What starting nodes need and L1 has; what the output of a node that just ran names.
+    found : dict
+        What L2 found in this boundary, by hint, and how many it was asked for. Forgotten at each write to L2.
     touches : Counter
         Accesses that a segment has when it enters.
     events : list of dict
@@ -105,6 +107,7 @@ class Work:
         self.loaded, self.evicted, self.batches = old["loaded"], old["evicted"], old["batches"]
         self.demand: dict[str, Demand] = {}
         self.needed: set[str] = set()
+        self.found: dict[str, tuple[int, Sequence[Found]]] = {}
         self.referenced: set[str] = set()
         self.touches: Counter[str] = Counter()
         self.requests: list[list[Any]] = []
@@ -165,6 +168,8 @@ class Work:
         """Give a dirty segment to L2; say whether it took it. If not it stays dirty, and that is logged."""
         why = self.unreachable
         if not why:
+            # also a put that fails may have changed what is there
+            self.found.clear()
             try:
                 # its accesses are told apart, which counts them once whether L2 has a row of it or not
                 segment = replace(Segment.from_json(s), accesses=0)

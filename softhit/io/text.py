@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -70,6 +71,12 @@ def _slot(feature: str, dimension: int) -> tuple[int, float]:
     return (number >> 1) % dimension, 1.0 if number & 1 else -1.0
 
 
+# n-grams are few and short, and recur in every text; words are neither
+@lru_cache(maxsize=1 << 16)
+def _gram_slot(gram: str, dimension: int) -> tuple[int, float]:
+    return _slot("g " + gram, dimension)
+
+
 @dataclass(frozen=True)
 class HashedTfidf:
     """TF-IDF over words and their character n-grams, hashed into a fixed dimension.
@@ -125,8 +132,9 @@ class HashedTfidf:
             framed = f"<{word}>"
             grams = sorted({framed[i : i + n] for n in (3, 4) for i in range(len(framed) - n + 1)})
             share = self.gram_share / np.sqrt(len(grams)) if grams else 0.0
-            for feature, weight in [("w " + word, 1.0), *(("g " + g, share) for g in grams)]:
-                bucket, sign = _slot(feature, self.dimension)
+            slots = [(_slot("w " + word, self.dimension), 1.0)]
+            slots += [(_gram_slot(gram, self.dimension), share) for gram in grams]
+            for (bucket, sign), weight in slots:
                 rows.append(index)
                 columns.append(bucket)
                 values.append(sign * weight * idf)

@@ -18,6 +18,7 @@ from softhit import Rescaled, floor_units, simulate
 from softhit.cost import miss_units_by_step
 from softhit.errors import InvalidInput, MissingExtra, UnknownName
 from softhit.io import Embedder, HashedTfidf, WordLlamaEmbedder, make_embedder, topics_trace
+from softhit.io import text as text_module
 from softhit.io import topics as module
 from softhit.io.topics import passages
 
@@ -67,6 +68,22 @@ def test_a_text_has_one_vector_whatever_stands_beside_it(embedder):
     together = embedder.embed([*many, *TEXTS])[200:]
     alone = np.concatenate([embedder.embed([t]) for t in TEXTS])
     assert np.abs(together - alone).max() < 1e-6
+
+
+def test_remembered_hashes_change_no_vector():
+    texts = [f"{n} {n * 7919:x} refunds" for n in range(300)]
+    embedders = [HashedTfidf(dimension).fit(texts) for dimension in (64, 1024)]
+    text_module._gram_slot.cache_clear()
+    first = [embedder.embed(texts) for embedder in embedders]
+    assert text_module._gram_slot.cache_info().hits > 0
+    # in the other order too: a hash belongs to its dimension
+    again = [embedder.embed(texts[::-1])[::-1] for embedder in embedders[::-1]][::-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_module, "_gram_slot", text_module._gram_slot.__wrapped__)
+        plain = [embedder.embed(texts) for embedder in embedders]
+    for a, b, c in zip(first, again, plain, strict=True):
+        assert (a == c).all()
+        assert np.abs(b - c).max() < 1e-6
 
 
 def test_hashed_tfidf_is_what_its_definition_says():

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 
 from softhit.errors import HierarchyError, SegmentTooLarge
 from softhit.hierarchy import Segment, digest_of
+from softhit.hierarchy import allocator as module
 from softhit.hierarchy.allocator import Ahead, Start
+from softhit.hierarchy.work import Work
 from tests.softhit.hierarchy.stand_ins import Run, WordsL2, allocator, text_of
 
 
@@ -115,6 +117,72 @@ class TestLoading:
         one.cross(Start("node", "topic"), ahead=[Ahead("next", "topic", 1)])
         assert one.held() == []
         assert l2_of(one).searches == []
+
+
+class TestSearches:
+    """What is searched for once in a boundary is not searched for again in it."""
+
+    def test_nodes_with_the_same_hint_share_one(self) -> None:
+        one = run(library({"big": 200, "small": 10}))  # the big one is not at hand after the first either
+        ahead = [Ahead("next", "topic", Fraction(1, 3)), Ahead("last", "topic", 1)]
+        one.cross(Start("left", "topic"), Start("right", "topic"), ahead=ahead)
+        assert l2_of(one).searches == ["topic"]
+        one.cross(Start("left", "topic"), ahead=ahead)
+        assert l2_of(one).searches == ["topic"] * 2
+
+    def test_nodes_without_any_answer_share_one(self) -> None:
+        one = run(library({"a": 10}))
+        one.cross(Start("left", "none"), Start("right", "none"), ahead=[Ahead("next", "none", 1)])
+        assert l2_of(one).searches == ["none"]
+        assert [e["node"] for e in one.events if e["kind"] == "miss"] == ["left", "right"]
+
+    def test_nodes_ahead_with_different_limits_share_the_widest(self) -> None:
+        one = run(library({"a": 10, "b": 10, "c": 10}))
+        ahead = [Ahead("next", "topic", Fraction(1, 3)), Ahead("last", "topic", 1)]
+        one.cross(Start("node"), ahead=ahead)
+        assert l2_of(one).searches == ["topic"]
+        assert {id: s["for"] for id, s in one.context["staged"].items()} == {
+            "a": ["last", "next"],
+            "b": ["last"],
+            "c": ["last"],
+        }
+
+    @pytest.mark.parametrize("full", [False, True])
+    def test_a_write_to_l2_in_between_is_seen(self, full: bool) -> None:
+        one = run(library({"a": 10}), high="0.5", low="0.3")
+        one.cross(Start("node", "topic"))
+        view = one.view()
+        view.derive("note", text_of(29, "topic", "finding"))
+        one.report(view)
+        one.cross(Start("node"))
+        l2_of(one).full = full
+        # what makes room for it is written back between the search of the start and that of the node ahead
+        for id, tokens in {"other": 25, "big": 200}.items():  # the big one is never at hand
+            text = text_of(tokens, "other", id)
+            l2_of(one).rows[id] = (Segment(id, digest_of(text), tokens), text)
+        ahead = [Ahead("next", "topic other", 1)]
+        one.cross(Start("node", "topic other"), ahead=ahead)
+        wrote = "keep" if full else "write_back"
+        assert "note" in one.kinds(wrote)
+        assert l2_of(one).searches == ["topic", "topic other", "topic other"]
+
+
+class Forgetful(dict[str, Any]):
+    """Keeps nothing."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.last = key, value
+
+    def __getitem__(self, key: str) -> Any:
+        return self.last[1]
+
+
+class Anew(Work):
+    """Searches for everything anew."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.found = Forgetful()
 
 
 class TestWatermarks:
@@ -976,6 +1044,25 @@ class TestEveryRun:
             cross(twin, before.step)
             assert json.dumps(twin.context) == json.dumps(one.context)
             assert twin.events == one.events
+
+    @given(st.lists(steps, max_size=10), policies)
+    @settings(max_examples=150)
+    def test_is_the_same_when_every_search_is_made_anew(self, script: Any, policy: str) -> None:
+        one = run(colours(), policy=policy)
+        for before in play(one, script):
+            twin = Run(allocator(before.cache, policy=policy))
+            twin.allocator.texts = one.allocator.texts
+            twin.context, twin.reports = before.context, before.reports
+            earlier = len(before.cache.searches)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(module, "Work", Anew)
+                cross(twin, before.step)
+            assert json.dumps(twin.context) == json.dumps(one.context)
+            assert twin.events == one.events
+            made = Counter(l2_of(one).searches[earlier:])
+            assert made <= Counter(before.cache.searches[earlier:])
+            if not any(e["kind"] in ("write_back", "keep") for e in one.events):
+                assert set(made.values()) <= {1}
 
     @given(st.lists(steps, max_size=14))
     @settings(max_examples=150)
