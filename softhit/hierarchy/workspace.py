@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from softhit.check import check_int, check_real, fail, unknown
 from softhit.errors import HierarchyError, InvalidInput, MissingExtra
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-__all__ = ["AsyncNeeded", "Closed", "Workspace"]
+__all__ = ["AsyncNeeded", "Closed", "Workspace", "check_url"]
 
 _logger = logging.getLogger("softhit.hierarchy")
 _NAME = re.compile(r"[\w.@+=-][\w.@+= -]*")
@@ -83,7 +84,7 @@ class Workspace:
     engine : {"qdrant", "edge"}
         Of an L2 in the folder.
     url : str, optional
-        Of a Qdrant server or cluster, in place of an L2 in the folder.
+        Of a Qdrant server or cluster, ``http://...`` or ``https://...``, in place of an L2 in the folder.
     api_key : str, optional
         For the server.
     collection : str
@@ -162,6 +163,8 @@ class Workspace:
         self.folder = None if str(folder) == ":memory:" else Path(folder)
         self.budget = check_int("budget", budget, low=1)
         self.drain_seconds = check_real("drain_seconds", drain_seconds, low=0)
+        if url is not None:
+            check_url(url)
         self.counter = make_counter(counter)
         self.embedder = make_embedder(embedder)
         if documents is not None:
@@ -179,7 +182,7 @@ class Workspace:
         with ExitStack() as opened:
             # L2 first: it is what only one process may have open
             vectors = make_vectors(
-                url or self._place("l2"),
+                self._place("l2") if url is None else check_url(url),
                 self.embedder.dimension,
                 collection=collection,
                 engine=engine,
@@ -392,6 +395,21 @@ def _async_needed() -> AsyncNeeded:
         "checkpointer() is for invoke and stream; for ainvoke and astream: "
         "async with memory.async_checkpointer() as saver: compile(checkpointer=saver)"
     )
+
+
+def check_url(url: object) -> str:
+    """Return the address of a server; what is none would be taken for a folder.
+
+    >>> check_url("http://localhost:6333")
+    'http://localhost:6333'
+    """
+    if isinstance(url, str) and url.startswith(("http://", "https://")):
+        try:
+            if urlsplit(url).hostname:
+                return url
+        except ValueError:
+            pass
+    fail("url", url, "the address of a Qdrant server, http://... or https://...")
 
 
 def _check_documents(documents: object) -> None:

@@ -47,6 +47,17 @@ class AwayDocuments(SqliteDocuments):
 
 
 class TestAWorkspace:
+    @pytest.mark.parametrize(
+        "url", ["localhost:6333", "notaurl", "", ":memory:", "ftp://host", "http://", "https://[", Path("x")]
+    )
+    def test_an_address_that_is_none_is_refused_and_makes_no_folder(
+        self, url: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InvalidInput, match=r"^url must be the address of a Qdrant server, http://"):
+            opened(tmp_path / "d", url=url)
+        assert list(tmp_path.iterdir()) == []
+
     @pytest.mark.parametrize("engine", ["qdrant", "edge"])
     def test_holds_what_was_put_into_it_when_it_is_opened_again(self, tmp_path: Path, engine: str) -> None:
         with opened(tmp_path, engine=engine) as place:
