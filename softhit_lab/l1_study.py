@@ -413,7 +413,13 @@ def run_study(
         Conversations at most.
     families : int
         Traces of each family.
+
+    Raises
+    ------
+    InvalidInput
+        The data cannot be read; nothing has been measured then.
     """
+    talks = [] if data is None else read_locomo(data)[:limit]
     rows = [row for case in family_cases(families) for row in measure(case, Fraction(1))]
     if data is not None:
         rows = [
@@ -423,11 +429,7 @@ def run_study(
                 for lam in LAMBDAS
                 for row in measure(case, lam)
             ),
-            *(
-                _measure_allocator(talk, policy, Fraction(1))
-                for talk in read_locomo(data)[:limit]
-                for policy in GUIDES
-            ),
+            *(_measure_allocator(talk, policy, Fraction(1)) for talk in talks for policy in GUIDES),
             *rows,
         ]
     table = _summary(rows)

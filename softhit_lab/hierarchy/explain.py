@@ -172,6 +172,28 @@ def _explain_segment(
     show_rows([(where, "event", "where", "why"), *rows])
 
 
+def _check_apart(log: Path, output: Path, schedule: Path | None) -> None:
+    """Refuse to replace a log, or one of the two files by the other."""
+    for name, place in (("output", output), ("schedule", schedule)):
+        if place is not None and (_same(place, log) or _is_log(place)):
+            raise InvalidInput(f"{name} must be another file than the log of a run, got {str(place)!r}")
+    if schedule is not None and _same(output, schedule):
+        raise InvalidInput(f"schedule must be another file than output, got {str(schedule)!r} for both")
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+def _is_log(path: Path) -> bool:
+    try:
+        return path.suffix == ".jsonl" and bool(read_log(path))
+    except InvalidInput:
+        return False
+
+
 def write_run_as_trace(
     run: Path, name: str | None, output: Path, schedule: Path | None, thread: str | None = None
 ) -> None:
@@ -180,11 +202,13 @@ def write_run_as_trace(
     Raises
     ------
     InvalidInput
-        There is no such run or thread, a choice among several is missing, or the log does not add up.
+        There is no such run or thread, a choice among several is missing, the log does not add up, or a file
+        to write is a log or the other file to write.
     """
     for place in (output, schedule):
         check_place(place)
     log = _only(run, find_logs(run, name))
+    _check_apart(log, output, schedule)
     events = read_log(log, thread=thread)
     if thread is None and len(threads := threads_of(events)) > 1:
         names = ", ".join(t or "'' (without a thread)" for t in threads)

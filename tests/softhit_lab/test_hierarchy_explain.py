@@ -322,6 +322,46 @@ class TestAsATrace:
             result = CliRunner().invoke(app, words)
             assert result.exit_code == 0, result.output
 
+    @pytest.mark.parametrize(
+        ("output", "schedule", "says"),
+        [
+            ("runs/first.jsonl", None, "output must be another file than the log of a run"),
+            ("x/../runs/first.jsonl", None, "output must be another file than the log of a run"),
+            ("link.jsonl", None, "output must be another file than the log of a run"),
+            ("runs/second.jsonl", None, "output must be another file than the log of a run"),
+            ("t.parquet", "runs/first.jsonl", "schedule must be another file than the log of a run"),
+            ("s.parquet", "s.parquet", "schedule must be another file than output"),
+            ("s.parquet", "x/../s.parquet", "schedule must be another file than output"),
+        ],
+    )
+    def test_replaces_neither_a_log_nor_one_file_by_the_other(
+        self,
+        output: str,
+        schedule: str | None,
+        says: str,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        logs = [put(tmp_path, name, list(self.EVENTS)) for name in ("first", "second")]
+        Path("link.jsonl").symlink_to(logs[0])
+        Path("x").mkdir()
+        before = {path: path.read_bytes() for path in logs}
+        words = [".", "--run", "first", "-o", output]
+        printed = call("trace", *words, *(["--schedule", schedule] if schedule else []), code=2)
+        assert printed.startswith(f"error: {says}, got ")
+        assert printed.count("\n") == 1
+        assert {path: path.read_bytes() for path in logs} == before
+        assert list(tmp_path.rglob("*.parquet")) == []
+
+    def test_a_trace_that_was_written_before_is_replaced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        put(tmp_path, events=list(self.EVENTS))
+        for _ in range(2):
+            call("trace", ".", "-o", "t.jsonl", "--schedule", "s.jsonl")
+
     def test_a_log_that_does_not_add_up_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -117,6 +117,24 @@ def test_no_cell_of_the_study_is_cut_off_where_nobody_watches(
     assert max(len(line) for line in printed.splitlines() if "cycling" in line) < 200
 
 
+@pytest.mark.parametrize("text", [None, "[", "{}", '[{"conversation": {"session_1": [{}]}}]'])
+def test_data_that_cannot_be_read_is_found_before_anything_is_measured(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(*given: Any) -> Any:
+        raise AssertionError("measured before the data was read")
+
+    monkeypatch.setattr(l1_study, "family_cases", measured)
+    data = tmp_path / "talks.json"
+    if text is not None:
+        data.write_text(text)
+    result = CliRunner().invoke(app, ["hierarchy", "study", "-o", str(tmp_path / "o"), "--data", str(data)])
+    assert result.exit_code == 2, result.output
+    assert result.output.startswith("error: ")
+    assert "talks.json" in result.output
+    assert result.output.count("\n") == 1
+
+
 def test_the_study_writes_the_figure_its_numbers_and_its_command(
     tmp_path: Path, talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
