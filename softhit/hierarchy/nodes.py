@@ -72,6 +72,8 @@ class Running:
         One for each report of this run of the node, whichever view makes it.
     fields : frozenset of str or None
         The state's fields, of which texts may depend; None: not known.
+    thread : str
+        The checkpointer's thread, if there is one.
     """
 
     node: str
@@ -81,6 +83,7 @@ class Running:
     views: list[Updates] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
     fields: frozenset[str] | None = None
+    thread: str = ""
 
 
 running: ContextVar[Running | None] = ContextVar("softhit_running", default=None)

@@ -23,7 +23,7 @@ from softhit.hierarchy.graph.channels import (
     declare,
     require,
 )
-from softhit.hierarchy.graph.digests import ABSENT, digest_of_value
+from softhit.hierarchy.graph.digests import digests_of, values_of
 from softhit.hierarchy.graph.gates import BOUNDARY, LAST, gate_of, make_gate, redirect, redirect_command
 from softhit.hierarchy.graph.hints import Hint, hint_of, root_of
 from softhit.hierarchy.graph.successors import END, START, Successors, chances_ahead, successors_of
@@ -156,6 +156,7 @@ def share(builder: GraphT) -> GraphT:
     require()
     _check(builder)
     private = [name for name in NAMES if name not in builder.channels]
+    own = frozenset(channel_names(builder))
     declared = declare(builder, shared_only=True)
     for side in ("input_schema", "output_schema"):
         # a schema of its own, so that classes that know no such fields are not given them
@@ -163,13 +164,13 @@ def share(builder: GraphT) -> GraphT:
         builder.schemas[schema] = {**builder.schemas[getattr(builder, side)], **declared}
         setattr(builder, side, schema)
     for name, spec in builder.nodes.items():
-        # what these nodes see are this graph's fields, not those of the graph whose boundaries there are
         spec.runnable = wrap_node(
             _runnable(spec),
             name,
             change=lambda result: result,
             leaving=lambda now, value: None,
-            seen=lambda config, names: {},
+            # of this graph's fields, where they have the name; the node around knows the others
+            seen=lambda config, names: digests_of(config, own.intersection(names)),
             nested=True,
         )
     _finish(builder, set(), private)
@@ -424,7 +425,7 @@ class _Wiring:
         chances = self._chances(run, starting)
         wanted = {name for node in {*starting, *chances} if node in self.hints for name in self._fields(node)}
         watched = self.allocator.watched(context, reports)
-        values = self._values(config, wanted | watched)
+        values = values_of(config, self.channels & (wanted | watched))
         after, left = self.allocator.boundary(
             context,
             reports,
@@ -499,29 +500,16 @@ class _Wiring:
                 _logger.warning("branches are taken as equally likely: %s", error)
         return chances_ahead(starting, self.successors, uniform, self.depth, self.hints)
 
-    def _values(self, config: RunnableConfig, names: set[str]) -> dict[str, Any]:
-        from langgraph.pregel._read import ChannelRead
-
-        wanted = sorted(names & self.channels)
-        if not wanted:
-            return {}
-        values: dict[str, Any] = ChannelRead.do_read(config, select=wanted, fresh=False)
-        return values
-
     def _digests(self, config: RunnableConfig, names: Collection[str]) -> dict[str, str]:
-        """Return digests of the fields that are the state's, as they are before this step's writes."""
-        values = self._values(config, set(names))
-        return {
-            name: digest_of_value(values[name]) if name in values else ABSENT
-            for name in sorted(set(names) & self.channels)
-        }
+        return digests_of(config, self.channels.intersection(names))
 
     def _leave(self, now: Running, value: Mapping[str, Any]) -> None:
         """Write back what is dirty where a node leaves this graph for the one around it.
 
         There is no boundary any more, and this graph's state is given up.
         """
-        self.allocator.boundary(now.context, merge_reports(now.reports, value), (), ending=True)
+        reports = merge_reports(now.reports, value)
+        self.allocator.boundary(now.context, reports, (), ending=True, thread=now.thread)
 
 
 def _known(task: Mapping[str, Any], values: Mapping[str, Any]) -> Mapping[str, Any]:

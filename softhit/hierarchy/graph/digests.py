@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from softhit.hierarchy.segment import digest_of
 
-__all__ = ["ABSENT", "digest_of_value"]
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+__all__ = ["ABSENT", "digest_of_value", "digests_of", "values_of"]
 
 ABSENT = digest_of("\0absent")
 """The digest of a field that has no value yet."""
@@ -33,6 +36,22 @@ def digest_of_value(value: Any) -> str:
     except Exception:  # too deep, or a method of a user's class that raises
         text = _serialised(value)
     return digest_of(text)
+
+
+def values_of(config: RunnableConfig, names: Collection[str]) -> dict[str, Any]:
+    """Return the values of state fields, as they are before this step's writes, of those that have any."""
+    from langgraph.pregel._read import ChannelRead
+
+    if not names:
+        return {}
+    values: dict[str, Any] = ChannelRead.do_read(config, select=sorted(names), fresh=False)
+    return values
+
+
+def digests_of(config: RunnableConfig, names: Collection[str]) -> dict[str, str]:
+    """Return digests of state fields, as they are before this step's writes."""
+    values = values_of(config, names)
+    return {name: digest_of_value(values[name]) if name in values else ABSENT for name in sorted(names)}
 
 
 def _plain(value: Any) -> Any:

@@ -123,7 +123,8 @@ class _Around:
         context, reports = channels.get(CONTEXT, {}), channels.get(REPORTS, {})
         node, task = task_of(config, nested)
         self.config = config
-        self.now = Running(node, task, context, reports, fields=fields)
+        thread = str(config.get("configurable", {}).get("thread_id") or "")
+        self.now = Running(node, task, context, reports, fields=fields, thread=thread)
         self.given = given
         if isinstance(given, dict):
             # they go before those of an earlier turn, which a payload made of the state holds
@@ -144,14 +145,29 @@ class _Around:
             {**about, "seq": _REFERENCES + n, "kind": "reference", "id": id} for n, id in enumerate(found)
         ]
         value = merge_reports(value, reports_value(made))
-        for report in value["reports"].values():
-            rows = [report["segment"]] if report["kind"] == "derive" else report.get("segments", ())
-            fields = {*report.get("fields", ()), *(name for s in rows for name in s["fields"])}
-            if fields and report["kind"] in ("derive", "want"):
-                report["seen"] = seen(self.config, fields)
+        value = self._with_seen(value, seen)
         if value["reports"]:
             ChannelWrite.do_write(self.config, [ChannelWriteEntry(REPORTS, value)])
         return value
+
+    def handed_on(self, result: Any, seen: Digests) -> Any:
+        """Return a node's result; what a subgraph in it reports says how this graph's fields were, too."""
+        if not isinstance(result, Mapping) or not isinstance(result.get(REPORTS), Mapping):
+            return result
+        return {**result, REPORTS: self._with_seen(result[REPORTS], seen)}
+
+    def _with_seen(self, value: Mapping[str, Any], seen: Digests) -> dict[str, Any]:
+        """Return reports with digests of the fields they depend on, unless they have them."""
+        reports = {}
+        for key, report in value.get("reports", {}).items():
+            if report["kind"] in ("derive", "want") and key not in self.now.reports.get("reports", {}):
+                rows = [report["segment"]] if report["kind"] == "derive" else report["segments"]
+                fields = {*report.get("fields", ()), *(name for s in rows for name in s["fields"])}
+                known = report.get("seen", {})
+                if not fields <= known.keys():
+                    report = {**report, "seen": {**seen(self.config, fields - known.keys()), **known}}
+            reports[key] = report
+        return {**value, "reports": reports}
 
 
 def _own_command(error: Any, config: RunnableConfig) -> Any:
@@ -207,7 +223,7 @@ def wrap_node(
         results = result if isinstance(result, list | tuple) else [result]
         if any(isinstance(one, Command) and one.graph == Command.PARENT for one in results):
             leaving(around.now, value)
-        return change(result)
+        return change(around.handed_on(result, seen))
 
     def failed(around: _Around, error: ParentCommand) -> Any:
         command = _own_command(error, around.config)

@@ -560,6 +560,63 @@ class TestSubgraphs:
         assert one.kinds("derive") == ["found"]
         assert "found" in one.l2.rows
 
+    @pytest.mark.parametrize("known", [True, False], ids=["field of both", "field of the outer graph"])
+    @pytest.mark.parametrize("changed", [True, False])
+    def test_that_share_the_context_derive_what_a_branch_beside_them_makes_stale(
+        self, changed: bool, known: bool
+    ) -> None:
+        class Less(TypedDict, total=False):
+            log: Annotated[list[str], operator.add]
+
+        one, saw = Watched(), []
+
+        def derive(state: Any) -> dict[str, Any]:
+            one.of.view(state).derive("note", "about ann", fields=["user"])
+            return {"log": ["derived"]}
+
+        def change(state: State) -> dict[str, Any]:
+            return {"user": "bob"} if changed else {}
+
+        def look(state: State) -> dict[str, Any]:
+            saw.extend(segment.id for segment in one.of.view(state).segments())
+            return {}
+
+        inner = StateGraph(State if known else Less, output_schema=Less)
+        inner.add_node("derive", derive)
+        inner.add_edge(START, "derive")
+        share(inner)
+        builder = StateGraph(State)
+        builder.add_node("sub", inner.compile())
+        builder.add_node("change", change)
+        builder.add_node("look", look)
+        builder.add_edge(START, "sub")
+        builder.add_edge(START, "change")
+        builder.add_edge(["sub", "change"], "look")
+        attach(builder, one.of).compile().invoke({"user": "ann", "log": []})
+        assert saw == ([] if changed else ["note"])
+
+    def test_that_share_the_context_and_change_a_field_make_stale_what_they_derived_before(self) -> None:
+        one, saw = Watched(), []
+
+        def derive(state: State) -> dict[str, Any]:
+            one.of.view(state).derive("note", f"about {state['user']}", fields=["user"])
+            return {"user": "bob"}
+
+        def back(state: State) -> dict[str, Any]:
+            one.of.view(state).derive("other", f"about {state['user']}", fields=["user"])
+            return {"user": "ann"}
+
+        def look(state: State) -> dict[str, Any]:
+            saw.extend(one.of.view(state).text(s.id) for s in one.of.view(state).segments())
+            return {}
+
+        inner = share(graph("derive", "back", derive=derive, back=back))
+        builder = graph("sub", "look", sub=inner.compile(), look=look)
+        attach(builder, one.of).compile().invoke({"user": "ann", "log": []})
+        assert sorted(one.kinds("derive")) == ["note", "other"]
+        # around it the field is what it was
+        assert "about bob" not in saw
+
     def test_lead_by_a_command_for_the_graph_around_them_through_the_boundary(self) -> None:
         one = Watched()
         inner = graph(
