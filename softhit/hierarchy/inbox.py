@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from softhit.errors import HierarchyError
 from softhit.hierarchy.fetch import offer
-from softhit.hierarchy.reports import pending
+from softhit.hierarchy.reports import pending, standing
 from softhit.hierarchy.state import SegmentJson
 from softhit.hierarchy.work import Demand, Work
 
@@ -56,12 +56,10 @@ def _pin(work: Work, report: Report) -> None:
 
 def _derive(work: Work, reports: Iterable[Report]) -> None:
     """Take derived texts; where parallel branches derived one id, each text gets an id of its own."""
-    latest: dict[tuple[str, str, str], Report] = {}
-    for report in reports:
-        latest[report["segment"]["id"], report["node"], report["task"]] = report
-    asked = {id for id, _, _ in latest}
+    reports = standing(reports)
+    asked = {report["segment"]["id"] for report in reports}
     taken: dict[str, str] = {}
-    for report in latest.values():
+    for report in reports:
         made, node = cast(SegmentJson, dict(report["segment"])), report["node"]
         id, number = made["id"], 1
         while _is_anothers(work, made, id, asked, taken):
@@ -130,7 +128,7 @@ def _converse(work: Work, reports: Sequence[Report]) -> None:
     present: dict[str, tuple[SegmentJson, str]] = {}
     for report in reports:
         for data in report["segments"]:
-            present.setdefault(data["id"], (data, report["node"]))
+            present[data["id"]] = (data, report["node"])
     before = set(work.messages)
     for id in work.messages:
         if id not in present and id in work.l1:

@@ -8,7 +8,7 @@ from typing import Any
 from softhit.check import check_choice, check_int, fail
 from softhit.hierarchy.state import canonical
 
-__all__ = ["KINDS", "empty_reports", "key_of", "merge_reports", "pending", "reports_value"]
+__all__ = ["KINDS", "empty_reports", "key_of", "merge_reports", "pending", "reports_value", "standing"]
 
 KINDS: dict[str, tuple[str, ...]] = {
     "touch": ("id",),
@@ -26,7 +26,9 @@ KINDS: dict[str, tuple[str, ...]] = {
 ``invalidate``: what depends on a state field is stale. ``pin``, ``unpin``: keep a segment, or no longer.
 ``want``: it searched L2 itself; what it found is to come into L1. ``messages``: the conversation as it is.
 ``derive`` and ``want`` may hold ``seen`` too: digests of the state fields they depend on, as the node saw
-them.
+them. ``step`` is one more than that of the last report that the node saw, 0 without any: nodes of a subgraph
+run one after another between two boundaries. ``derive`` may hold ``over``: node and task of a report that it
+saw and writes over.
 """
 
 
@@ -85,7 +87,33 @@ def merge_reports(left: Mapping[str, Any] | None, right: Mapping[str, Any] | Non
 def pending(value: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Return the reports no boundary has applied, in an order that no interleaving changes.
 
-    By node, then by run of the node, then as the node made them.
+    What a node saw of others comes before what it reports; otherwise by node, then by run of the node, then
+    as the node made them.
     """
     merged = merge_reports(value, None)["reports"].values()
-    return sorted(merged, key=lambda r: (r["turn"], r["node"], r["task"], r["seq"]))
+    return sorted(merged, key=lambda r: (r["turn"], r.get("step", 0), r["node"], r["task"], r["seq"]))
+
+
+def standing(reports: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return of pending reports the derived texts that none of them writes over.
+
+    The last of each run of a node and id; one that writes over another stands where that stood.
+    """
+    latest: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for report in reports:
+        if report["kind"] == "derive":
+            latest[report["segment"]["id"], report["node"], report["task"]] = dict(report)
+    before = {}
+    for key, report in latest.items():
+        over = (key[0], *report.get("over", ("", "")))
+        if over in latest and latest[over].get("step", 0) < report.get("step", 0):
+            before[key] = over
+    places = {key: n for n, key in enumerate(latest)}
+
+    def place(key: tuple[str, str, str]) -> int:
+        while key in before:
+            key = before[key]
+        return places[key]
+
+    replaced = set(before.values())
+    return [latest[key] for key in sorted(latest, key=place) if key not in replaced]

@@ -14,7 +14,7 @@ from softhit.check import check_choice, check_int, fail, unknown
 from softhit.errors import SegmentTooLarge, Unavailable, UnknownName
 from softhit.hierarchy.levels import L2, Found, TextStore
 from softhit.hierarchy.nodes import running
-from softhit.hierarchy.reports import merge_reports, pending, reports_value
+from softhit.hierarchy.reports import merge_reports, pending, reports_value, standing
 from softhit.hierarchy.segment import SOURCES, Segment, Source, digest_of
 from softhit.hierarchy.work import Rules
 
@@ -92,10 +92,15 @@ class View:
         self._seen: dict[str, Segment] = {}
         for data in sorted(context["l1"].values(), key=lambda s: (s["loaded_turn"], s["id"])):
             self._seen[data["id"]] = Segment.from_json(data)
-        # what nodes of the same subgraph derived since the boundary
-        for report in pending(merge_reports(reports, {"applied": self.turn - 1, "reports": {}})):
-            if report["kind"] == "derive":
-                self._seen[report["segment"]["id"]] = Segment.from_json(report["segment"])
+        # what nodes of the same subgraph derived since the boundary; of parallel ones the first has the id
+        earlier = pending(merge_reports(reports, {"applied": self.turn - 1, "reports": {}}))
+        self._step = max((r.get("step", 0) + 1 for r in earlier), default=0)
+        self._fresh: dict[str, dict[str, Any]] = {}
+        for report in reversed(standing(earlier)):
+            made = Segment.from_json(report["segment"])
+            self._seen[made.id] = made
+            mine = (report["node"], report["task"]) == (node, task)
+            self._fresh[made.id] = {} if mine else {"over": [report["node"], report["task"]]}
         self._numbers = count() if numbers is None else numbers
         self._reports: list[dict[str, Any]] = []
         self._used: set[str] = set()
@@ -260,8 +265,7 @@ class View:
             pinned=bool(pinned),
             group=group,
         )
-        self._seen[id] = made
-        self._report("derive", segment=made.to_json())
+        self._derived(made)
         return made
 
     def touch(self, id: str) -> None:
@@ -272,7 +276,16 @@ class View:
             self._report("touch", id=id)
 
     def pin(self, id: str) -> None:
-        """Keep a segment in L1 until it is unpinned."""
+        """Keep a segment in L1 until it is unpinned.
+
+        Raises
+        ------
+        SegmentTooLarge
+            It was derived just now and alone has more tokens than the budget.
+        """
+        tokens = self._segment(id).tokens
+        if tokens > self._rules.budget:
+            raise SegmentTooLarge(id, tokens, self._rules.budget)
         self._set_pin(id, True)
 
     def unpin(self, id: str) -> None:
@@ -363,9 +376,16 @@ class View:
             segments.append(whole.to_json())
         self._report("want", query=query, fields=list(names), segments=segments)
 
+    def _derived(self, made: Segment) -> None:
+        self._seen[made.id] = made
+        self._report("derive", segment=made.to_json(), **self._fresh.setdefault(made.id, {}))
+
     def _set_pin(self, id: str, pinned: bool) -> None:
-        self._seen[id] = replace(self._segment(id), pinned=pinned)
+        made = self._seen[id] = replace(self._segment(id), pinned=pinned)
         self._report("pin" if pinned else "unpin", id=id)
+        if id in self._fresh:
+            # it is not in L1 yet, where the report above would meet it
+            self._derived(made)
 
     def _report(self, kind: str, **facts: Any) -> None:
         self._reports.append(
@@ -373,6 +393,7 @@ class View:
                 "turn": self.turn,
                 "node": self.node,
                 "task": self.task,
+                "step": self._step,
                 "seq": next(self._numbers),
                 "kind": kind,
                 **facts,

@@ -289,6 +289,34 @@ class TestPins:
         one.cross(Start("node", "topic"))
         return one
 
+    @pytest.mark.parametrize(
+        ("given", "then", "pinned"),
+        [
+            (False, ["pin"], True),
+            (True, ["unpin"], False),
+            (False, ["pin", "unpin"], False),
+            (True, ["unpin", "pin"], True),
+        ],
+    )
+    def test_what_a_node_derives_it_can_pin_and_unpin_at_once(
+        self, given: bool, then: list[str], pinned: bool
+    ) -> None:
+        one = run({})
+        view = one.view()
+        view.derive("note", text_of(20, "note"), pinned=given)
+        for verb in then:
+            getattr(view, verb)("note")
+        one.report(view)
+        one.cross()
+        assert one.context["l1"]["note"]["pinned"] is pinned
+        assert [e["segment"] for e in one.events if e["kind"] == "derive"] == ["note"]
+
+    def test_what_a_node_derives_above_the_budget_it_cannot_pin(self) -> None:
+        view = run({}).view()
+        view.derive("note", text_of(101))
+        with pytest.raises(SegmentTooLarge, match="'note'"):
+            view.pin("note")
+
     def test_what_is_pinned_stays(self) -> None:
         one = self.full()
         view = one.view()

@@ -617,6 +617,67 @@ class TestSubgraphs:
         # around it the field is what it was
         assert "about bob" not in saw
 
+    @pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a")], ids="".join)
+    def test_that_share_the_context_run_in_their_order_whatever_their_names(
+        self, names: tuple[str, str, str]
+    ) -> None:
+        one, saw = Watched(), []
+
+        def step(name: str) -> Callable[[Any], dict[str, Any]]:
+            def node(state: Any) -> dict[str, Any]:
+                view = one.of.view(state)
+                before = [view.text("note")] if "note" in view else []
+                saw.append(before)
+                view.derive("note", " ".join([*before, name]), pinned=name == names[0])
+                view.derive(f"own/{name}", name)
+                if name == names[1]:
+                    view.unpin("note")
+                    view.pin(f"own/{names[0]}")
+                return {}
+
+            return node
+
+        def look(state: State) -> dict[str, Any]:
+            view = one.of.view(state)
+            saw.append([f"{s.id} {view.text(s.id)}" + " pinned" * s.pinned for s in view.segments()])
+            return {}
+
+        inner = share(graph(*names, **{name: step(name) for name in names}))
+        builder = graph("sub", "look", sub=inner.compile(), look=look)
+        attach(builder, one.of).compile().invoke({"log": []})
+        x, y, z = names
+        assert saw[:3] == [[], [x], [f"{x} {y}"]]
+        assert sorted(saw[3]) == sorted(
+            [f"note {x} {y} {z}", f"own/{x} {x} pinned", f"own/{y} {y}", f"own/{z} {z}"]
+        )
+
+    def test_that_share_the_context_keep_both_of_parallel_branches_and_what_is_written_over_the_first(
+        self,
+    ) -> None:
+        one, saw = Watched(), []
+
+        def step(name: str) -> Callable[[Any], dict[str, Any]]:
+            def node(state: Any) -> dict[str, Any]:
+                view = one.of.view(state)
+                view.derive("note", view.peek("note") + name if "note" in view else name)
+                return {}
+
+            return node
+
+        def look(state: State) -> dict[str, Any]:
+            saw.extend(f"{s.id} {one.of.view(state).text(s.id)}" for s in one.of.view(state).segments())
+            return {}
+
+        inner = StateGraph(State)
+        for name in "abz":
+            inner.add_node(name, step(name))
+        inner.add_edge(START, "b")
+        inner.add_edge(START, "z")
+        inner.add_edge(["b", "z"], "a")
+        builder = graph("sub", "look", sub=share(inner).compile(), look=look)
+        attach(builder, one.of).compile().invoke({"log": []})
+        assert saw == ["note ba", "note@sub|z z"]
+
     def test_lead_by_a_command_for_the_graph_around_them_through_the_boundary(self) -> None:
         one = Watched()
         inner = graph(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from softhit import InvalidInput
-from softhit.hierarchy.reports import empty_reports, key_of, merge_reports, pending, reports_value
+from softhit.hierarchy.reports import empty_reports, key_of, merge_reports, pending, reports_value, standing
 
 
 def report(turn: int = 1, node: str = "a", task: str = "", seq: int = 0, id: str = "x") -> dict[str, Any]:
@@ -83,6 +83,38 @@ class TestPendingReports:
     def test_keep_the_order_in_which_a_node_made_them(self) -> None:
         made = [report(seq=i, id=str(i)) for i in range(12)]
         assert [r["id"] for r in pending(reports_value(made))] == [str(i) for i in range(12)]
+
+    def test_come_after_what_their_node_saw_whatever_its_name(self) -> None:
+        made = [{**report(node=node), "step": step} for step, node in ((1, "b"), (0, "z"), (2, "a"))]
+        assert [r["node"] for r in pending(reports_value(made))] == ["z", "b", "a"]
+
+
+def derived(node: str, step: int, over: str = "", seq: int = 0, id: str = "note") -> dict[str, Any]:
+    more = {"over": [over, ""]} if over else {}
+    about = {"turn": 1, "node": node, "task": "", "seq": seq, "step": step, "kind": "derive"}
+    return {**about, "segment": {"id": id}, **more}
+
+
+class TestStandingTexts:
+    def test_are_the_last_of_a_line(self) -> None:
+        line = [derived("c", 0), derived("b", 1, "c"), derived("a", 2, "b")]
+        assert standing(line) == [line[2]]
+
+    def test_are_the_last_of_each_node(self) -> None:
+        both = [derived("a", 0), derived("a", 0, seq=1), derived("b", 0), derived("a", 0, id="other", seq=2)]
+        assert standing(both) == [both[1], both[2], both[3]]
+
+    def test_stand_where_their_line_began(self) -> None:
+        made = [derived("a", 0), derived("c", 0), derived("d", 1, "a")]
+        assert [r["node"] for r in standing(made)] == ["d", "c"]
+
+    def test_of_others_are_not_written_over(self) -> None:
+        made = [derived("a", 0), derived("b", 0), derived("c", 1, "a", id="other")]
+        assert standing(made) == made
+
+    def test_end_although_reports_name_each_other(self) -> None:
+        made = [derived("a", 1, "b"), derived("b", 1, "a")]
+        assert standing(made) == made
 
 
 class TestAReport:
