@@ -17,6 +17,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+MOST = 2**31 - 1
+"""Of tokens and of points; checkpoints and stores take no integers above 64 bits."""
+
 Run = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="A log, .jsonl, or the folder of a demo.", show_default=False),
@@ -61,8 +64,8 @@ def demo(
     settings = Settings(
         data=data,
         policy=policy,
-        budget=ranges.whole("budget", budget, low=1),
-        capacity=None if capacity is None else ranges.whole("capacity", capacity, low=1),
+        budget=ranges.whole("budget", budget, low=1, high=MOST),
+        capacity=None if capacity is None else ranges.whole("capacity", capacity, low=1, high=MOST),
         questions=ranges.whole("questions", questions, low=1, high=10_000),
         engine=engine,
         url=url,

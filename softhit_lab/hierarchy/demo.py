@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -17,11 +16,11 @@ from softhit.hierarchy.guide import make_guide
 from softhit.hierarchy.log import read_log
 from softhit.hierarchy.seeding import seed
 from softhit.hierarchy.segment import digest_of
-from softhit.hierarchy.workspace import Workspace
+from softhit.hierarchy.workspace import Workspace, check_url
 from softhit.io.text import HashedTfidf
-from softhit_lab.cells import write_text
 from softhit_lab.hierarchy.agent import build_agent, without_tags
 from softhit_lab.hierarchy.explain import show_rows
+from softhit_lab.hierarchy.folder import claim, confirm, log_of, named, numbers_of, write_numbers
 from softhit_lab.hierarchy.library import Library, open_library
 from softhit_lab.hierarchy.standin import make_standin
 from softhit_lab.hierarchy.story import OWN, Event, Turn, in_short, reason, tally, turns_of
@@ -89,30 +88,14 @@ def _check(settings: Settings) -> None:
     check_choice("engine", settings.engine, tuple(_ENGINES))
     if settings.url is not None and settings.engine != "qdrant":
         raise InvalidInput(f"url is for engine qdrant, got engine {settings.engine!r}")
+    if settings.url is not None:
+        check_url(settings.url)
     make_guide(settings.policy)
     for library, module in (*_NEEDED.items(), _ENGINES[settings.engine]):
         try:
             import_module(module)
         except ImportError as error:
             raise MissingExtra(library, "hierarchy") from error
-
-
-def _claim_folder(folder: Path, settings: Settings) -> None:
-    """Take a folder for a demo, or go on with the one that began there with the same settings."""
-    note = folder / "demo.json"
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(json.dumps(settings.to_json(), indent=2) + "\n", note)
-        return
-    try:
-        known = json.loads(note.read_text())
-    except (OSError, ValueError):
-        raise InvalidInput(f"{str(folder)!r} is not empty and holds no demo; give another -o") from None
-    wanted = settings.to_json()
-    differs = [name for name in wanted if known.get(name) != wanted[name]]
-    if differs:
-        what = ", ".join(f"{name} {known.get(name)!r} and not {wanted[name]!r}" for name in differs)
-        raise InvalidInput(f"{str(folder)!r} holds a demo with {what}; give another -o")
 
 
 class _Teller:
@@ -149,15 +132,6 @@ class _Teller:
         """Print a line about the agent itself."""
         if not self._quiet:
             console().print(f"[bold cyan]{what}[/bold cyan]  {escape(text)}")
-
-
-def _log_of(folder: Path, run: str) -> Path:
-    return folder / "runs" / f"{run}.jsonl"
-
-
-def _note_of(folder: Path, run: str) -> Path:
-    """Where the numbers of a run are once it is complete."""
-    return folder / f"{run}.json"
 
 
 def _open(folder: Path, settings: Settings, library: Library) -> Workspace:
@@ -206,10 +180,14 @@ def _announce(place: Workspace, settings: Settings, library: Library, name: str)
 
 def _run(
     folder: Path, place: Workspace, library: Library, name: str, model: BaseChatModel, quiet: bool
-) -> dict[str, Any]:
+) -> dict[str, int]:
     """Run the agent over all questions, from where it was, and return what it counted."""
+    known = numbers_of(folder, name, _COUNTED)
+    if known is not None:
+        # finished before: what the other run did since is none of its numbers
+        return known
     asked = [q.text if name == RUNS[0] else q.again for q in library.questions]
-    log = _log_of(folder, name)
+    log = log_of(folder, name)
     tell = _Teller(log, quiet)
     app = build_agent(place.allocator(name), model, place.branches).compile(checkpointer=place.checkpointer())
     config: RunnableConfig = {"configurable": {"thread_id": name}, "recursion_limit": 200}
@@ -232,10 +210,6 @@ def _run(
         if not place.writer.drain(PATIENCE):
             tell.say("not in L3 yet", "it is tried again later, and at the next start")
         tell()
-    note = _note_of(folder, name)
-    if note.exists():
-        # finished before: what the other run did since is none of its numbers
-        return dict(json.loads(note.read_text()))
     values = app.get_state(config).values
     read = [set(values.get("read", {}).get(text, ())) for text in asked]
     numbers = {
@@ -246,7 +220,7 @@ def _run(
         "evidence": sum(len(s & set(q.evidence)) for s, q in zip(read, library.questions, strict=True)),
         "evidence_known": sum(len(q.evidence) for q in library.questions),
     }
-    write_text(json.dumps(numbers, indent=2) + "\n", note)
+    write_numbers(folder, name, numbers)
     return numbers
 
 
@@ -288,6 +262,8 @@ _ROWS = (
     ("records in L3 at the end", "l3"),
 )
 
+_COUNTED = (*(name for _, name in _ROWS), "evidence", "evidence_known")
+
 
 def _numbers(results: Sequence[Mapping[str, int]]) -> Sheet:
     rows = [(title, *(str(result[name]) for result in results)) for title, name in _ROWS]
@@ -319,13 +295,16 @@ def run_demo(
         langgraph, qdrant-client or another part of the extra ``hierarchy`` is not installed.
     InvalidInput
         The folder holds something else, or a setting makes no sense.
+    Unavailable
+        A store cannot be opened, read or written. Once that is mended, the same call goes on.
     """
     model = make_standin() if model is None else model
     library = open_library(settings.data, settings.questions)
     _check(settings)
-    _claim_folder(folder, settings)
+    with named(folder):
+        claim(folder, settings.to_json())
     screen = console()
-    complete = [name for name in RUNS if _note_of(folder, name).exists()]
+    complete = [name for name in RUNS if numbers_of(folder, name, _COUNTED) is not None]
     over = len(complete) == len(RUNS)
     if over:
         screen.print(
@@ -338,7 +317,8 @@ def run_demo(
     try:
         for name in RUNS:
             # everything is closed and opened again between the runs, as in two processes
-            with _open(folder, settings, library) as place:
+            with named(folder), _open(folder, settings, library) as place:
+                confirm(folder, settings.to_json())
                 _fill(place, library)
                 if name in complete:
                     if not (quiet or over):
@@ -349,7 +329,7 @@ def run_demo(
     except KeyboardInterrupt:
         console(error=True).print("interrupted; the same command goes on", markup=False)
         return True
-    logs = [read_log(_log_of(folder, name)) for name in RUNS]
+    logs = [read_log(log_of(folder, name)) for name in RUNS]
     _show_found(*logs)
     _numbers(results).show(screen)
     if over:

@@ -219,7 +219,10 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("words", "says"),
         [
-            (("--budget", "0"), "budget must be an integer >= 1"),
+            (("--budget", "0"), "budget must be an integer >= 1 and at most 2147483647"),
+            (("--budget", "1e30"), "budget must be an integer >= 1 and at most 2147483647"),
+            (("--capacity", "9e9"), "capacity must be an integer >= 1 and at most 2147483647"),
+            (("--url", "localhost:6333"), "url must"),
             (("--policy", "lur"), "unknown policy 'lur'"),
             (("--engine", "qdrnt"), "engine must be one of"),
             (("--data", "x.parquet"), "data must be a LoCoMo .json file, got 'x.parquet'"),
@@ -249,6 +252,20 @@ class Losing:
         self.left -= 1
         self.server.failing = self.left < 0
         return self.model.invoke(*words)
+
+
+class TestADamagedFolder:
+    def test_is_named_in_one_line(self, data: Path, tmp_path: Path) -> None:
+        one: Any = Interrupted(2)
+        chosen = settings(data, questions=1)
+        assert run_demo(tmp_path / "d", chosen, model=one, quiet=True) is True
+        (tmp_path / "d" / "checkpoints.sqlite").write_bytes(b"damaged " * 1000)
+        words = ["hierarchy", "demo", "--data", str(data), "--budget", "220", "--questions", "1", "-o"]
+        result = CliRunner().invoke(app, [*words, str(tmp_path / "d")])
+        assert result.exit_code == 2, result.output
+        last = result.output.splitlines()[-1]
+        assert last.startswith("error: ")
+        assert "checkpoints.sqlite': file is not a database; once that is mended" in last
 
 
 class TestAServer:
@@ -286,6 +303,8 @@ class TestAServer:
         assert result.exit_code == 2, result.output
         assert result.output.startswith("error: qdrant http://localhost:9")
         assert result.output.count("\n") == 1
+        # nothing was put into the folder: without the server it may be used after all
+        assert run_demo(tmp_path / "d", settings(data, questions=1), quiet=True) is False
 
 
 class TestTheVerb:
