@@ -7,10 +7,27 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-__all__ = ["SOURCES", "Segment", "Source", "digest_of"]
+from softhit.check import fail
+
+__all__ = ["SOURCES", "Segment", "Source", "check_id", "digest_of"]
 
 Source = Literal["document", "tool_output", "agent_derived"]
 SOURCES: tuple[Source, ...] = ("document", "tool_output", "agent_derived")
+
+
+def check_id(name: str, value: object) -> str:
+    """Return an id: any text but the empty one that a checkpoint can hold.
+
+    >>> check_id("id", "notes/limits")
+    'notes/limits'
+    """
+    if not isinstance(value, str) or not value:
+        fail(name, value, "a text that is not empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        fail(name, value, "a text that UTF-8 can hold: checkpoints hold it")
+    return value
 
 
 def digest_of(text: str) -> str:

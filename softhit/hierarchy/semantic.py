@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softhit.check import check_int, check_real
 from softhit.errors import CacheFull, InvalidInput, Unavailable
 from softhit.hierarchy.documents.protocol import DocumentStore, Record
-from softhit.hierarchy.segment import SOURCES, Segment, digest_of
+from softhit.hierarchy.segment import SOURCES, Segment, check_id, digest_of
 from softhit.hierarchy.tokens import TokenCounter, make_counter
 from softhit.hierarchy.vectors.protocol import Row, Vectors
 from softhit.io.text import Embedder
@@ -255,6 +255,7 @@ class SemanticCache:
             The store cannot be reached, the embedder fails, or another writer's text of this id is there that
             L3 does not have and does not take now; nothing is lost if the segment stays where it is.
         """
+        check_id("id of the segment", segment.id)
         if digest_of(text) != segment.digest:
             raise InvalidInput(f"the text of segment {segment.id!r} is not the one of its digest")
         vector = None

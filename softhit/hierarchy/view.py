@@ -15,7 +15,7 @@ from softhit.errors import SegmentTooLarge, Unavailable, UnknownName
 from softhit.hierarchy.levels import L2, Found, TextStore
 from softhit.hierarchy.nodes import running
 from softhit.hierarchy.reports import merge_reports, pending, reports_value, standing
-from softhit.hierarchy.segment import SOURCES, Segment, Source, digest_of
+from softhit.hierarchy.segment import SOURCES, Segment, Source, check_id, digest_of
 from softhit.hierarchy.work import Rules
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ class View:
         """
         if ids is None:
             return "\n\n".join(f"{tag(id)}\n{self.peek(id)}" for id in self._seen)
-        return "\n\n".join(f"{tag(id)}\n{self.text(id)}" for id in ids)
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            fail("ids", ids, "ids of segments, such as ['notes/limits']")
+        return "\n\n".join(f"{tag(self._segment(id).id)}\n{self.text(id)}" for id in ids)
 
     def search(
         self, query: str, limit: int | None = None, least: float | None = None, fields: Iterable[str] = ()
@@ -228,13 +230,11 @@ class View:
         Raises
         ------
         SegmentTooLarge
-            It is pinned and alone has more tokens than the budget.
+            It is pinned, by this or an earlier version, and alone has more tokens than the budget.
         UnknownName
             The graph's state has no such field, so that it would never change.
         """
-        _check_text("id", id)
-        if not _encodes(id):
-            fail("id", id, "a text that UTF-8 can hold: checkpoints hold it")
+        check_id("id", id)
         _check_text("text", text)
         _check_text("query", query, empty=True)
         _check_text("url", url, empty=True)
@@ -249,7 +249,7 @@ class View:
         # L2 had this very text; the boundary sees whether it still has
         same = known is not None and known.digest == digest_of(text)
         tokens = self._rules.counter.count(text)
-        if pinned and tokens > self._rules.budget:
+        if (pinned or (known is not None and known.pinned)) and tokens > self._rules.budget:
             raise SegmentTooLarge(id, tokens, self._rules.budget)
         made = Segment(
             id=id,
@@ -402,7 +402,7 @@ class View:
 
 
 def _names(fields: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(fields, str):
+    if isinstance(fields, str) or not isinstance(fields, Iterable):
         fail("fields", fields, "names of state fields, such as ['user']")
     names: list[Any] = list(fields)
     if not all(isinstance(name, str) and name for name in names):
@@ -418,11 +418,3 @@ def _names(fields: Iterable[str]) -> tuple[str, ...]:
 def _check_text(name: str, value: object, empty: bool = False) -> None:
     if not isinstance(value, str) or not (value or empty):
         fail(name, value, "a text" if empty else "a text that is not empty")
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from softhit.check import check_int, check_real, fail, unknown
-from softhit.errors import HierarchyError, InvalidInput, MissingExtra
+from softhit.errors import HierarchyError, InvalidInput, MissingExtra, Unavailable
 from softhit.hierarchy.allocator import ContextAllocator
 from softhit.hierarchy.branches import Branches
 from softhit.hierarchy.documents import DocumentStore, make_documents
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["AsyncNeeded", "Closed", "Workspace", "check_url"]
 
 _logger = logging.getLogger("softhit.hierarchy")
+# what a file system allows, without the ending
+_LONGEST = 240
 _NAME = re.compile(r"[\w.@+=-][\w.@+= -]*")
 # What an allocator of a workspace is handed by the workspace itself.
 _OWN = ("cache", "texts", "log")
@@ -160,7 +163,7 @@ class Workspace:
         drain_seconds: float = 10.0,
         **rules: Any,
     ) -> None:
-        self.folder = None if str(folder) == ":memory:" else Path(folder)
+        self.folder = None if folder == ":memory:" else _checked_folder(folder)
         self.budget = check_int("budget", budget, low=1)
         self.drain_seconds = check_real("drain_seconds", drain_seconds, low=0)
         if url is not None:
@@ -176,9 +179,11 @@ class Workspace:
         self._savers: list[sqlite3.Connection] = []
         self._closed: Closed | None = None
         if self.folder is not None:
-            if self.folder.exists() and not self.folder.is_dir():
-                fail("folder", str(folder), "a folder, or a path where none is yet")
-            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise Unavailable(f"folder {str(folder)!r} cannot be made: {why}") from error
         with ExitStack() as opened:
             # L2 first: it is what only one process may have open
             vectors = make_vectors(
@@ -235,6 +240,8 @@ class Workspace:
         name: Any = run
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name.strip(". ") != name:
             fail("run", run, "a name of letters, digits, spaces and . _ @ + = -")
+        if len(name.encode()) > _LONGEST:
+            fail("run", run, f"a name of at most {_LONGEST} bytes: a file has it")
         return None if self.folder is None else self.folder / "runs" / f"{run}.jsonl"
 
     def allocator(self, run: str, **rules: Any) -> ContextAllocator:
@@ -395,6 +402,13 @@ def _async_needed() -> AsyncNeeded:
         "checkpointer() is for invoke and stream; for ainvoke and astream: "
         "async with memory.async_checkpointer() as saver: compile(checkpointer=saver)"
     )
+
+
+def _checked_folder(folder: object) -> Path:
+    wrong = not isinstance(folder, str | os.PathLike) or not str(folder) or "\0" in str(folder)
+    if wrong or (os.path.exists(str(folder)) and not os.path.isdir(str(folder))):
+        fail("folder", folder, "a folder, a path where none is yet, or ':memory:'")
+    return Path(str(folder))
 
 
 def check_url(url: object) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from softhit.check import check_int, fail
 from softhit.errors import InvalidInput
 from softhit.hierarchy.documents.protocol import Record
+from softhit.hierarchy.segment import check_id
 
 __all__ = ["check_key", "check_new", "check_query", "plain", "words_of"]
 
@@ -55,7 +56,7 @@ def check_new(
         fail("text", text, "a string")
     before = check_int("expected", expected, low=0, high=HIGHEST - 1)
     new = before + 1 if version is None else check_int("version", version, low=before + 1, high=HIGHEST)
-    return check_key(key), text, plain(metadata), before, new
+    return check_id("key", key), text, plain(metadata), before, new
 
 
 def plain(metadata: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -14,6 +15,7 @@ __all__ = ["HINT", "Hint", "context_hint", "hint_of", "root_of"]
 HINT = "__softhit_context_hint__"
 
 _FORMATTER = Formatter()
+_SURROGATE = re.compile("[\ud800-\udfff]")
 NodeT = TypeVar("NodeT", bound=Callable[..., Any])
 
 
@@ -50,6 +52,8 @@ class Hint:
     def fill(self, values: Mapping[str, Any]) -> str:
         """Return the text with values in place of placeholders; what is not set yet is left out.
 
+        Lone surrogates, which no checkpoint can hold, become U+FFFD.
+
         >>> Hint("notes on {question} for {user}").fill({"question": "tea"})
         'notes on tea for'
         """
@@ -76,7 +80,7 @@ class Hint:
                 parts.append("" if value is None else format(value, spec or ""))
             except (KeyError, IndexError, AttributeError, TypeError, ValueError):
                 lacking[name] = None
-        return " ".join("".join(parts).split()), list(lacking)
+        return " ".join(_SURROGATE.sub("\ufffd", "".join(parts)).split()), list(lacking)
 
 
 def _checked(text: Any, fields: Any) -> tuple[str, tuple[str, ...]]:

@@ -417,6 +417,11 @@ class TestPins:
         one = self.full()
         with pytest.raises(SegmentTooLarge, match="101 tokens"):
             one.view().derive("c", text_of(101), pinned=True)
+        one.view().derive("c", text_of(101))
+        view = one.view()
+        view.pin("a")
+        with pytest.raises(SegmentTooLarge, match="101 tokens"):
+            view.derive("a", text_of(101))
 
 
 class TestGroups:

@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +58,6 @@ AWKWARD = (
     "é",
     "e\u0301",
     "上下文",
-    "\ud83d",
     "x" * 5000,
     "x" * 4999,
     "X" * 5000,
@@ -86,6 +86,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 class TestUpsert:
+    @pytest.mark.parametrize("key", ["", 3, "half a pair \ud83d"])
+    def test_refuses_a_key_that_no_checkpoint_could_hold(self, store: DocumentStore, key: Any) -> None:
+        with pytest.raises(InvalidInput, match="key must be a text that"):
+            store.upsert(key, "text", {}, 0)
+        assert list(store.keys()) == []
+
     def test_counts_versions_from_one_and_keeps_all(self, store: DocumentStore) -> None:
         for version in range(1, 13):
             made = store.upsert("k", f"text {version}", {"n": version}, expected=version - 1)

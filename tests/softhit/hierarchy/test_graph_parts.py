@@ -45,6 +45,9 @@ class TestAHint:
         values = {"user": HumanMessage("x", name="Ann"), "questions": ["why?"], "n": None}
         assert Hint("{user.name} {questions[0]} {n}{n.x}{questions[7]} {{}}").fill(values) == "Ann why? {}"
 
+    def test_holds_nothing_that_a_checkpoint_could_not(self) -> None:
+        assert Hint("\ud800 {x}").fill({"x": "a\udfffb \U0001f600"}) == "\ufffd a\ufffdb \U0001f600"
+
     @pytest.mark.parametrize("text", ["{", "{0}", "{}", "{a b}", 7])
     def test_that_is_no_format_of_fields_is_refused(self, text: Any) -> None:
         with pytest.raises(InvalidInput, match="hint must be a"):

@@ -255,6 +255,13 @@ class TestPut:
         assert cache.put(segment("a", TEXTS[0], 5), TEXTS[0], dirty=False).version == 5
         assert cache.count(dirty=True) == 0
 
+    @pytest.mark.parametrize("id", ["", 3, "half a pair \ud83d"])
+    def test_an_id_that_no_checkpoint_could_hold_is_refused(self, opened, id):
+        cache = opened()
+        with pytest.raises(InvalidInput, match="id of the segment must be a text that"):
+            cache.put(segment(id, TEXTS[0]), TEXTS[0])
+        assert cache.count() == 0
+
     def test_a_text_that_is_not_the_segments_is_refused(self, opened):
         with pytest.raises(InvalidInput, match="not the one of its digest"):
             opened().put(segment("a", TEXTS[0]), TEXTS[1])

@@ -57,6 +57,11 @@ class TestReading:
         assert kinds(view) == [("touch", "b")]
         assert view.render([]) == ""
 
+    @pytest.mark.parametrize("ids", ["b", 3])
+    def test_of_what_is_no_list_of_ids_is_refused(self, ids: Any) -> None:
+        with pytest.raises(InvalidInput, match="ids must be ids of segments"):
+            started().view().render(ids)
+
     @pytest.mark.parametrize("name", ["text", "pin"])
     def test_of_anything_while_l1_is_empty_says_that_it_is(self, name: str) -> None:
         one = run({"a": "red one"})
@@ -178,6 +183,9 @@ class TestDeriving:
             ({"id": "half a pair \ud800"}, "id"),
             ({"source": "rumour"}, "source"),
             ({"fields": "user"}, "fields"),
+            ({"fields": None}, "fields must be names of state fields"),
+            ({"fields": 3}, "fields must be names of state fields"),
+            ({"group": []}, "group"),
             ({"fields": [("user",)]}, "fields"),
         ],
     )

@@ -202,6 +202,28 @@ class TestAWorkspace:
         with pytest.raises(InvalidInput, match=message):
             opened(":memory:", **options)
 
+    @pytest.mark.parametrize("folder", [None, 3, "", "a\0b", b"bytes"])
+    def test_is_in_a_folder_or_in_memory(self, folder: Any) -> None:
+        with pytest.raises(InvalidInput, match="folder must be a folder, a path where none is yet, or"):
+            opened(folder)
+
+    def test_is_in_no_file(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(InvalidInput, match="folder must be a folder"):
+            opened(tmp_path / "file")
+
+    @pytest.mark.parametrize("name", ["x" * 300, "file/below", "half a pair \ud83d"])
+    def test_says_which_folder_cannot_be_made(self, name: str, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        with pytest.raises(Unavailable, match=r"folder '.*' cannot be made: "):
+            opened(tmp_path / name)
+
+    def test_of_a_run_with_a_name_too_long_for_a_file_is_said_at_once(self) -> None:
+        with opened(":memory:") as place:
+            place.allocator("x" * 240)
+            with pytest.raises(InvalidInput, match="run must be a name of at most 240 bytes"):
+                place.allocator("x" * 241)
+
     def test_names_the_rule_of_an_allocator_that_is_wrong(self) -> None:
         with opened(":memory:") as place, pytest.raises(UnknownName, match="did you mean 'lookahead'"):
             place.allocator("run", look_ahead=1)
