@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
 
 from softhit.check import check_int, fail
@@ -119,8 +120,17 @@ class Branches:
         nobody took yet has a small chance, and without any runs all are equal. It does not depend on the run
         itself, so a resumed run sees what it saw.
         """
-        visits, moves = self.counts(graph, run, source)
-        return Fraction(moves.get(target, 0) + 1, visits + check_int("targets", targets, low=1))
+        return self.chances(graph, run)(source, target, targets)
+
+    def chances(self, graph: str, run: str) -> Callable[[str, str, int], Fraction]:
+        """Return :meth:`chance` for one moment: it reads what it knows of a node once."""
+        counts = cache(partial(self.counts, graph, run))
+
+        def chance(source: str, target: str, targets: int) -> Fraction:
+            visits, moves = counts(source)
+            return Fraction(moves.get(target, 0) + 1, visits + check_int("targets", targets, low=1))
+
+        return chance
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

@@ -493,7 +493,7 @@ class _Wiring:
         from softhit.hierarchy.branches import uniform
 
         if self.branches is not None:
-            learnt = partial(self.branches.chance, self.graph_name, run)
+            learnt = self.branches.chances(self.graph_name, run)
             try:
                 return chances_ahead(starting, self.successors, learnt, self.depth, self.hints)
             except Unavailable as error:

@@ -186,6 +186,18 @@ class TestBranches:
             chances = [branches.chance("g", "second", "a", target, 3) for target in "bcd"]
         assert chances == [Fraction(4, 7), Fraction(2, 7), Fraction(1, 7)]
 
+    def test_of_one_moment_are_read_once_for_each_node(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = []
+        counts = Branches.counts
+        with Branches(":memory:") as branches:
+            branches.record("g", "first", 0, ["a", "b"], [("a", "b"), ("b", "c")])
+            monkeypatch.setattr(Branches, "counts", lambda *words: asked.append(words[3]) or counts(*words))
+            chance = branches.chances("g", "second")
+            moves = [("a", "b", 2), ("a", "c", 2), ("b", "c", 3), ("a", "b", 2)]
+            found = [chance(*move) for move in moves]
+            assert asked == ["a", "b"]
+            assert found == [branches.chance("g", "second", *move) for move in moves]
+
     def test_are_uniform_without_other_runs(self) -> None:
         with Branches(":memory:") as branches:
             branches.record("g", "own", 0, ["a"], [("a", "b")])
