@@ -1,0 +1,127 @@
+"""Nodes of a subgraph that shares the context leave behind what the same nodes leave in the graph itself."""
+
+import operator
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, TypedDict
+
+import hypothesis.strategies as st
+from hypothesis import given
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from softhit.errors import UnknownName
+from softhit.hierarchy.graph import attach, share
+from tests.softhit.hierarchy.stand_ins import Recorder, WordsL2, allocator
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], operator.add]
+    day: int
+    user: int
+
+
+Action = tuple[Any, ...]
+Program = list[tuple[str, list[Action]]]
+IDS, FIELDS = ("x", "y", "z"), ("day", "user")
+
+actions = st.one_of(
+    st.tuples(st.just("derive"), st.sampled_from(IDS), st.sets(st.sampled_from(FIELDS)), st.booleans()),
+    st.tuples(st.sampled_from(["pin", "unpin", "text", "load"]), st.sampled_from(IDS)),
+    st.tuples(st.just("change"), st.sampled_from(FIELDS), st.integers(0, 1)),
+    st.tuples(st.just("invalidate"), st.sampled_from(FIELDS)),
+)
+programs = st.lists(st.lists(actions, max_size=4), min_size=1, max_size=5).flatmap(
+    lambda steps: st.permutations("abcde").map(lambda names: list(zip(names, steps, strict=False)))
+)
+
+
+class World:
+    """An allocator with room for everything, and what nodes saw and left."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.l2 = WordsL2({"z": "old text of z"})
+        self.of = allocator(self.l2, log=Recorder(self.events), budget=10_000)
+        self.seen: list[dict[str, str]] = []
+
+    def node(self, name: str, todo: Sequence[Action], pause: bool = False) -> Callable[[Any], dict[str, Any]]:
+        def run(state: Any) -> dict[str, Any]:
+            view, out = self.of.view(state), {}
+            before = {s.id: view.peek(s.id) for s in view.segments()}
+            for n, (verb, *what) in enumerate(todo):
+                if verb == "derive":
+                    view.derive(what[0], f"{what[0]} by {name} {n}", fields=sorted(what[1]), pinned=what[2])
+                elif verb == "change":
+                    out[what[0]] = what[1]
+                elif verb == "invalidate":
+                    view.invalidate(what[0])
+                else:
+                    with suppress(UnknownName):
+                        getattr(view, verb)(what[0])
+            if pause:
+                interrupt("?")
+            self.seen.append(before)
+            return {"log": [name], **out}
+
+        return run
+
+    def left(self) -> dict[str, tuple[str, bool]]:
+        found: dict[str, tuple[str, bool]] = {}
+
+        def look(state: Any) -> dict[str, Any]:
+            view = self.of.view(state)
+            found.update({s.id: (view.peek(s.id), s.pinned) for s in view.segments()})
+            return {}
+
+        self.look = look
+        return found
+
+
+def chain(builder: Any, nodes: Sequence[tuple[str, Any]]) -> Any:
+    for name, node in nodes:
+        builder.add_node(name, node)
+    names = [name for name, _ in nodes]
+    for u, v in zip([START, *names], [*names, END], strict=True):
+        builder.add_edge(u, v)
+    return builder
+
+
+def outcome(
+    program: Program, shared: bool, pause: int | None = None
+) -> tuple[World, dict[str, tuple[str, bool]]]:
+    world = World()
+    left = world.left()
+    nodes = [(name, world.node(name, todo, pause == n)) for n, (name, todo) in enumerate(program)]
+    if shared:
+        nodes = [("sub", share(chain(StateGraph(State), nodes)).compile())]
+    builder = chain(StateGraph(State), [*nodes, ("look", world.look)])
+    app = attach(builder, world.of).compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    app.invoke({"day": 0, "user": 0, "log": []}, config)
+    if pause is not None:
+        app.invoke(Command(resume="on"), config)
+    assert app.get_state(config).values["log"] == [name for name, _ in program]
+    return world, left
+
+
+class TestAChain:
+    @given(programs)
+    def test_leaves_what_it_leaves_in_the_graph_itself(self, program: Program) -> None:
+        (plain, there), (shared, here) = outcome(program, False), outcome(program, True)
+        changes = any(verb in ("change", "invalidate") for _, todo in program for verb, *_ in todo)
+        if not changes:
+            assert here == there
+            made = [
+                [{id: t for id, t in saw.items() if " by " in t} for saw in w.seen] for w in (plain, shared)
+            ]
+            assert made[0] == made[1]
+        # what depends on a changed field leaves at the latest at the boundary, with what is fresh of it
+        assert here.items() <= there.items()
+
+    @given(programs, st.integers(0, 4))
+    def test_that_is_interrupted_and_resumed_leaves_the_same(self, program: Program, at: int) -> None:
+        _, whole = outcome(program, True)
+        _, resumed = outcome(program, True, at % len(program))
+        assert resumed == whole
