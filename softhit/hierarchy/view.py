@@ -246,6 +246,8 @@ class View:
         if known is not None and known.digest == digest_of(text) and id in self._seen and known.dirty:
             self.touch(id)
             return self._seen[id]
+        # a new version of what is pinned is, too; the boundary looks after what L1 has
+        pinned = bool(pinned) or (id in self._fresh and self._seen[id].pinned)
         # L2 had this very text; the boundary sees whether it still has
         same = known is not None and known.digest == digest_of(text)
         tokens = self._rules.counter.count(text)
@@ -262,7 +264,7 @@ class View:
             dirty=not same,
             loaded_turn=self.turn,
             fields=names,
-            pinned=bool(pinned),
+            pinned=pinned,
             group=group,
         )
         self._derived(made)
