@@ -283,7 +283,7 @@ CLAIM = Claim(
     status="proved",
     scope=(
         "the protocol: by induction, and walked in full for 2 ids, 2 workers, 3 writes (166,058 states); the "
-        "classes: state machines on disk; processes killed before, after or within 10,426 of their writes"
+        "classes: state machines on disk; processes killed before, after or within 10,427 of their writes"
     ),
     breaks="as written; if a store acknowledges what it loses; if somebody deletes records of L3",
     checks=(
