@@ -59,7 +59,7 @@ def cross(
         staged=len(work.staged),
         unsaved=len(work.unsaved),
     )
-    return work.result(nodes), {"applied": applied, "reports": {}}
+    return work.result(nodes, fields or ()), {"applied": applied, "reports": {}}
 
 
 def _changed(work: Work, fields: Mapping[str, str], reports: Mapping[str, Any]) -> set[str]:

@@ -99,7 +99,9 @@ def _take(work: Work, made: SegmentJson, node: str) -> None:
         made["version"], made["dirty"] = known["version"] + 1, True
     elif known is not None and known["digest"] == made["digest"]:
         if id in work.l1:
-            work.change(id, accesses=work.touches[id], last_turn=work.now)
+            fields = sorted({*known["fields"], *made["fields"]})
+            pinned = made["pinned"] or known["pinned"]
+            work.change(id, accesses=work.touches[id], last_turn=work.now, fields=fields, pinned=pinned)
             return
         made["version"], made["dirty"] = known["version"], known["dirty"]
     elif known is not None:

@@ -243,11 +243,22 @@ class View:
         names = _names(fields)
         kind = cast(Source, check_choice("source", source, SOURCES))
         known = self._known(id)
-        if known is not None and known.digest == digest_of(text) and id in self._seen and known.dirty:
+        here = self._seen.get(id)
+        if (
+            here is not None
+            and known is not None
+            and known.digest == here.digest == digest_of(text)
+            and known.dirty
+            and here.pinned >= bool(pinned)
+            and set(names) <= set(here.fields)
+        ):
             self.touch(id)
-            return self._seen[id]
-        # a new version of what is pinned is, too; the boundary looks after what L1 has
-        pinned = bool(pinned) or (id in self._fresh and self._seen[id].pinned)
+            return here
+        if here is not None and id in self._fresh:
+            # a new version of what is pinned is, too, and the same text depends on what it did; where L1 has
+            # the one before, the boundary sees to it
+            pinned = pinned or here.pinned
+            names = _names({*names, *here.fields}) if here.digest == digest_of(text) else names
         # L2 had this very text; the boundary sees whether it still has
         same = known is not None and known.digest == digest_of(text)
         tokens = self._rules.counter.count(text)
@@ -264,7 +275,7 @@ class View:
             dirty=not same,
             loaded_turn=self.turn,
             fields=names,
-            pinned=pinned,
+            pinned=bool(pinned),
             group=group,
         )
         self._derived(made)

@@ -226,12 +226,10 @@ class Work:
         self.events.append(event)
         return event
 
-    def result(self, started: Iterable[str]) -> ContextJson:
-        """Return the new state."""
+    def result(self, started: Iterable[str], given: Iterable[str]) -> ContextJson:
+        """Return the new state; of the fields it remembers those given now, and what its texts depend on."""
         old = self.old
-        for name in {f for s in (*self.l1.values(), *self.staged.values()) for f in s["fields"]}:
-            # its digest is not known: whatever it turns out to be, it may have changed since
-            self.seen.setdefault(name, "")
+        held = {f for s in (*self.l1.values(), *self.staged.values()) for f in s["fields"]}
         for hint in list(self.answers)[:-_MOST_ANSWERS]:
             del self.answers[hint]
         return {
@@ -247,7 +245,8 @@ class Work:
             "answers": self.answers,
             "counted": {id: times for id, times in self.counted.items() if id in self.l1},
             "siblings": self.siblings,
-            "seen_fields": self.seen,
+            # "": its digest is not known; whatever it turns out to be, it may have changed since
+            "seen_fields": {name: self.seen.get(name, "") for name in sorted(held.union(given))},
             "loaded": self.loaded,
             "evicted": self.evicted,
             "batches": self.batches,

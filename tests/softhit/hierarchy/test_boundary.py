@@ -765,6 +765,35 @@ class TestInvalidation:
         one.cross(Start("node"), fields={"user": "2"})
         assert one.held() == []
 
+    def test_leaves_what_was_derived_after_a_change_that_nothing_depended_on(self) -> None:
+        one = run()
+        for value in ("1", "2"):
+            view = one.view()
+            view.derive("note", f"of user {value}", fields=["user"])
+            one.report(view)
+            for report in one.reports["reports"].values():
+                report["seen"] = {"user": value}
+            one.cross(Start("node"), fields={"user": value})
+            assert one.held() == ["note"]
+            one.cross(Start("node"), fields={"user": f"not {value}"})
+            assert one.held() == []
+            # of the change to the next value no boundary is told: nothing depends on it
+            one.cross(Start("node"))
+
+    @pytest.mark.parametrize("first", [[], ["case"]])
+    def test_reaches_a_text_that_is_derived_again_and_depends_on_more(self, first: list[str]) -> None:
+        one = run()
+        now = {"user": "1", "case": "1"}
+        for fields, pinned in ((first, False), (["user"], True)):
+            view = one.view()
+            view.derive("note", "the same text", fields=fields, pinned=pinned)
+            one.report(view)
+            one.cross(Start("node"), fields=now)
+        assert one.context["l1"]["note"]["fields"] == sorted([*first, "user"])
+        assert one.context["l1"]["note"]["pinned"]
+        one.cross(Start("node"), fields={**now, "user": "2"})
+        assert one.held() == []
+
     def test_takes_a_field_that_was_unknown_at_loading_for_changed(self) -> None:
         one = run(library({"a": 10}))
         one.cross(Start("node", "topic", ("user",)))

@@ -29,7 +29,12 @@ Nodes = list[tuple[str, Any]]
 IDS, FIELDS = ("x", "z"), ("day", "user")
 
 actions = st.one_of(
-    st.tuples(st.just("derive"), st.sampled_from(IDS), st.sets(st.sampled_from(FIELDS)), st.booleans()),
+    st.tuples(
+        st.sampled_from(["derive", "repeat"]),
+        st.sampled_from(IDS),
+        st.sets(st.sampled_from(FIELDS)),
+        st.booleans(),
+    ),
     st.tuples(st.sampled_from(["pin", "unpin", "text", "load"]), st.sampled_from(IDS)),
     st.tuples(st.sampled_from(["change", "invalidate"]), st.sampled_from(FIELDS)),
 )
@@ -52,8 +57,9 @@ class World:
             view, out = self.of.view(state), {}
             before = {s.id: view.peek(s.id) for s in view.segments()}
             for n, (verb, *what) in enumerate(todo):
-                if verb == "derive":
-                    view.derive(what[0], f"{what[0]} by {name} {n}", fields=sorted(what[1]), pinned=what[2])
+                if verb in ("derive", "repeat"):
+                    who = f"{name} {n}" if verb == "derive" else "anybody"
+                    view.derive(what[0], f"{what[0]} by {who}", fields=sorted(what[1]), pinned=what[2])
                 elif verb == "change":
                     # never back to what it was: between two boundaries that is no change
                     out[what[0]] = f"{name} {n}"
