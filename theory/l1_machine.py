@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from softhit.errors import HierarchyError, Unavailable
+from softhit.errors import HierarchyError, SegmentTooLarge, Unavailable
 from softhit.hierarchy import Segment, digest_of
 from softhit.hierarchy.allocator import Ahead, ContextAllocator, Start
 from softhit.hierarchy.reports import empty_reports, merge_reports
@@ -183,7 +183,9 @@ class Boundaries:
         equal(used_tokens(after), used, "tokens in L1")
         pinned = {id for id, s in before["l1"].items() if s["pinned"]}
         referenced = set()
-        for report in sorted(reports["reports"].values(), key=lambda r: (r["node"], r["task"], r["seq"])):
+        # a run of a node that saw another's reports comes after it
+        order = sorted(reports["reports"].values(), key=lambda r: (r["step"], r["node"], r["task"], r["seq"]))
+        for report in order:
             if report["kind"] == "pin":
                 pinned.add(report["id"])
             elif report["kind"] == "unpin":
@@ -346,7 +348,13 @@ def run(
                 return
             text = self._text(tokens, topic)
             view = self.run.view(node)
-            view.derive(id, text, fields=fields, pinned=pinned)
+            try:
+                view.derive(id, text, fields=fields, pinned=pinned)
+            except SegmentTooLarge:
+                held = {segment.id for segment in view.segments() if segment.pinned}
+                hold(tokens > BUDGET and id in held, f"{id}, {tokens} tokens, is refused, pinned: {held}")
+                self._note(f"{node} cannot derive {id}, {tokens} tokens")
+                return
             self.run.derived[id] = text
             self._note(f"{node} derives {id}, {tokens} tokens, {fields}, pinned={pinned}")
             self.run.report(view.update())
@@ -369,7 +377,8 @@ def run(
             if how == "use":
                 hold(tokens_of(view.text(id)) >= 1, "no text")
             elif how == "pin":
-                view.pin(id)
+                with suppress(SegmentTooLarge):  # derived just now
+                    view.pin(id)
             elif how == "unpin":
                 view.unpin(id)
             self.run.report(view.update({"answer": f"see {tag(id)}"} if how == "name" else None))
