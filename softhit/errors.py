@@ -112,6 +112,10 @@ class CacheFull(HierarchyError):
     """L2 is full of content that L3 has not taken yet: bring L3 back, or raise the capacity."""
 
 
+class NotInL3Yet(HierarchyError):
+    """L2 holds somebody else's text of this id that L3 has not taken: this one waits where it is."""
+
+
 class PathInUse(HierarchyError):
     """Another process has this local path open: close it there, use another path, or run a server."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softhit.check import check_int, check_real
-from softhit.errors import CacheFull, InvalidInput, Unavailable
+from softhit.errors import CacheFull, InvalidInput, NotInL3Yet, Unavailable
 from softhit.hierarchy.documents.protocol import DocumentStore, Record
 from softhit.hierarchy.segment import SOURCES, Segment, check_id, digest_of
 from softhit.hierarchy.tokens import TokenCounter, make_counter
@@ -29,7 +29,10 @@ class Writer(Protocol):
     """What brings dirty rows to L3: the write-back."""
 
     def step(self, force: bool = False) -> int:
-        """Try the dirty rows that are due (forced: all of them); return how many are clean now."""
+        """Try the dirty rows that are due (forced: all of them); return how many are clean now.
+
+        Forced and with nothing left to do itself, it waits a moment for what another thread is writing.
+        """
         ...
 
 
@@ -252,8 +255,10 @@ class SemanticCache:
         CacheFull
             There is no room, and what could be evicted is not in L3.
         Unavailable
-            The store cannot be reached, the embedder fails, or another writer's text of this id is there that
-            L3 does not have and does not take now; nothing is lost if the segment stays where it is.
+            The store cannot be reached, or the embedder fails.
+        NotInL3Yet
+            Another writer's text of this id is there that L3 does not have and does not take now; nothing is
+            lost if the segment stays where it is.
         """
         check_id("id of the segment", segment.id)
         if digest_of(text) != segment.digest:
@@ -272,7 +277,7 @@ class SemanticCache:
                     hopeless = self._writer.step(force=True) == 0
                     continue
                 if self._writer is not None:
-                    raise Unavailable(
+                    raise NotInL3Yet(
                         f"L2 holds another text of {segment.id!r} that is not in L3 yet; this one waits"
                     )
             if vector is None:

@@ -32,6 +32,8 @@ _OUTAGE = 3
 _TOLD = (("version", "version"), ("was", "was"), ("found in L3", "found"), ("attempt", "attempts"))
 # So many times somebody else may write a record between our look and our write before it counts as failed.
 _CONFLICTS = 8
+# seconds; somebody waits for room, or for a text to be out of the way
+_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class WriteBack:
         self._outage: Failure | None = None
         self._away: set[str] = set()
         self._flying: set[str] = set()
+        self._hanging: set[str] = set()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._awake = False
@@ -160,14 +163,26 @@ class WriteBack:
         """Try the dirty rows that are due, and return how many of them are clean now.
 
         It ends when ``batch`` rows are clean, or nothing is due, or L3 is away. Rows that another thread is
-        just writing are left to it.
+        just writing are left to it; where there are no others, a forced step waits a moment for them.
 
         Parameters
         ----------
         force : bool
             Try all, whatever failed before: somebody knows that L3 is back.
         """
-        return self._pass(force)[0]
+        done = self._pass(force)[0]
+        return done or (self._landed() if force else 0)
+
+    def _landed(self) -> int:
+        """Wait for the rows that other threads are writing now; return how many were written in time."""
+        with self._changed:
+            flying = self._flying - self._hanging
+            if not flying:
+                return 0
+            self._changed.wait_for(lambda: flying.isdisjoint(self._flying), _PATIENCE)
+            # for one that hangs nobody waits again
+            self._hanging |= flying & self._flying
+            return len(flying - self._flying - self._failures.keys())
 
     def _pass(self, force: bool = False) -> tuple[int, int]:
         """Return how many rows are clean now, and how many were stored but have a newer version by now."""
@@ -232,6 +247,7 @@ class WriteBack:
             if mine:
                 with self._changed:
                     self._flying.discard(id)
+                    self._hanging.discard(id)
                     self._changed.notify_all()
 
     def _try(self, row: Row) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from softhit.errors import CacheFull, Unavailable
+from softhit.errors import CacheFull, NotInL3Yet, Unavailable
 from softhit.hierarchy import Segment, digest_of
 from softhit.hierarchy.allocator import ContextAllocator
 from softhit.hierarchy.texts import Texts
@@ -21,7 +21,10 @@ class Hit:
 
 
 class WordsL2:
-    """L2 by shared words; ``failing`` makes it unreachable, ``full`` makes it refuse what is dirty."""
+    """L2 by shared words; ``failing`` makes it unreachable, ``full`` makes it refuse what is dirty.
+
+    Of the ids in ``waiting`` it holds somebody else's text that is not in L3 yet.
+    """
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self.rows: dict[str, tuple[Segment, str]] = {}
@@ -29,6 +32,7 @@ class WordsL2:
         self.searches: list[str] = []
         self.failing = False
         self.full = False
+        self.waiting: set[str] = set()
         for id, text in (texts or {}).items():
             self.rows[id] = (Segment(id, digest_of(text), len(text.split())), text)
 
@@ -40,6 +44,8 @@ class WordsL2:
         self._reach()
         if self.full:
             raise CacheFull("L2 is full of content that L3 has not taken yet")
+        if segment.id in self.waiting:
+            raise NotInL3Yet(f"L2 holds another text of {segment.id!r} that is not in L3 yet; this one waits")
         assert digest_of(text) == segment.digest
         present = self.rows.get(segment.id)
         if present and present[0].version >= segment.version and present[0].digest != segment.digest:

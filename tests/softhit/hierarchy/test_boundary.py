@@ -709,6 +709,23 @@ class TestDerivedText:
         assert one.context["unsaved"] == {}
         assert "note" in l2_of(one).rows
 
+    def test_that_waits_for_another_agents_text_holds_up_no_other_and_no_search(self) -> None:
+        one = run(library({"a": 10}))
+        one.cross(Start("node"))
+        view = one.view()
+        view.derive("both", "of this agent")
+        view.derive("mine", "mine alone")
+        one.report(view)
+        l2_of(one).waiting.add("both")
+        one.cross(Start("next", "topic"), ending=True)
+        assert "a" in one.held()
+        assert l2_of(one).rows["mine"][1] == "mine alone"
+        assert one.context["l1"]["both"]["dirty"]
+        assert one.kinds("keep") == ["both"]
+        l2_of(one).waiting.clear()
+        one.cross(ending=True)
+        assert l2_of(one).rows["both"][1] == "of this agent"
+
 
 class TestInvalidation:
     def test_removes_what_depends_on_a_changed_field_from_l1_and_staging(self) -> None:

@@ -6,13 +6,15 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
+from langgraph.graph import START, StateGraph
 
-from softhit.hierarchy.graph import context_of
+from softhit.hierarchy.graph import attach, context_of
 from softhit.hierarchy.log import read_log
 from softhit.hierarchy.workspace import Workspace
 from tests.softhit.hierarchy.graph_agent import FACTS, build, open_place
@@ -170,6 +172,57 @@ class TestARunWithAWriterInTheBackground:
             assert place.close(drain_seconds=20).complete
         with open_place(tmp_path, engine="edge") as place:
             assert derived(place) == whole
+
+
+class TestThreadsAtTheSameTime:
+    @pytest.mark.parametrize("engine", ["qdrant", "edge"])
+    def test_bring_all_they_derive_to_l3(
+        self, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # on a machine that is busy L3 may take its time
+        monkeypatch.setattr("softhit.hierarchy.writeback._PATIENCE", 60)
+        if engine == "edge":
+            pytest.importorskip("qdrant_edge")
+        with Workspace(tmp_path / "memory", budget=40, engine=engine) as place:
+            allocator = place.allocator("run")
+
+            def note(state: Any) -> dict[str, Any]:
+                view = allocator.view(state)
+                view.derive(f"own/{state['who']}", f"note {state['turn']} of {state['who']}")
+                view.derive("shared", f"shared {state['turn']} of {state['who']}")
+                return {}
+
+            def look(state: Any) -> dict[str, Any]:
+                view = allocator.view(state)
+                assert view.text(f"own/{state['who']}") == f"note {state['turn']} of {state['who']}"
+                return {}
+
+            class Turn(TypedDict):
+                who: str
+                turn: int
+
+            builder = StateGraph(Turn)
+            builder.add_node("note", note)
+            builder.add_node("look", look)
+            builder.add_edge(START, "note")
+            builder.add_edge("note", "look")
+            app = attach(builder, allocator).compile(checkpointer=place.checkpointer())
+
+            def work(who: str) -> None:
+                for turn in range(4):
+                    app.invoke({"who": who, "turn": turn}, {"configurable": {"thread_id": who}})
+
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(work, "abcdefgh"))
+            assert place.drain(30)
+            for who in "abcdefgh":
+                record = place.documents.get(f"own/{who}")
+                assert record is not None
+                assert record.text == f"note 3 of {who}"
+            versions = range(1, place.documents.version("shared") + 1)
+            kept = [place.documents.get("shared", version) for version in versions]
+            last = {record.text for record in kept if record is not None}
+            assert {f"shared 3 of {who}" for who in "abcdefgh"} <= last
 
 
 class TestAnAsynchronousRun:

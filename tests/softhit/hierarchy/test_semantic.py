@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 pytest.importorskip("qdrant_client")
 pytest.importorskip("qdrant_edge")
 
-from softhit.errors import CacheFull, InvalidInput, Unavailable
+from softhit.errors import CacheFull, InvalidInput, NotInL3Yet, Unavailable
 from softhit.hierarchy.documents import SqliteDocuments
 from softhit.hierarchy.segment import Segment, digest_of
 from softhit.hierarchy.semantic import Found, SemanticCache, metadata_of, segment_from, segment_of
@@ -239,7 +239,7 @@ class TestPut:
         back = cache.writer = Back(cache, documents)
         back.up = False
         cache.put(segment("answer", TEXTS[0]), TEXTS[0])
-        with pytest.raises(Unavailable, match="another text of 'answer' that is not in L3 yet"):
+        with pytest.raises(NotInL3Yet, match="another text of 'answer' that is not in L3 yet"):
             cache.put(segment("answer", TEXTS[1]), TEXTS[1])
         assert cache.get(["answer"])["answer"].text == TEXTS[0]
         # whoever knows of it may replace it

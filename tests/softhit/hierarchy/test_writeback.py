@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("qdrant_client")
 
-from softhit.errors import CacheFull, InvalidInput, Unavailable
+from softhit.errors import CacheFull, InvalidInput, NotInL3Yet, Unavailable
 from softhit.hierarchy import Segment, digest_of
 from softhit.hierarchy.documents import DocumentStore, SqliteDocuments, make_documents
 from softhit.hierarchy.semantic import SemanticCache
@@ -734,6 +734,35 @@ class TestTheThread:
             l3.go.set()
             assert writer.drain(60)
         assert sorted(l3.asked) == ["a", "b", "c"]
+
+    def test_is_waited_for_by_whoever_needs_its_row_out_of_the_way(self, cache) -> None:
+        l3 = Hanging("a")
+        cache.put(Segment("a", digest_of("one"), 1), "one")
+        with WriteBack(cache, l3) as writer:
+            cache.writer = writer
+            assert l3.entered.wait(60)
+            threading.Timer(0.1, l3.go.set).start()
+            # neither text knows of the other; the first one gets to L3 in the meantime
+            assert cache.put(Segment("a", digest_of("two"), 1), "two").version == 2
+            assert writer.drain(60)
+        assert texts_of(l3, "a") == ["one", "two"]
+
+    def test_is_waited_for_a_moment_only_and_once(self, cache, monkeypatch) -> None:
+        monkeypatch.setattr("softhit.hierarchy.writeback._PATIENCE", 0.05)
+        l3 = Hanging("a")
+        cache.put(Segment("a", digest_of("one"), 1), "one")
+        with WriteBack(cache, l3) as writer:
+            cache.writer = writer
+            assert l3.entered.wait(60)
+            with pytest.raises(NotInL3Yet):
+                cache.put(Segment("a", digest_of("two"), 1), "two")
+            # forever, as it seems
+            monkeypatch.setattr("softhit.hierarchy.writeback._PATIENCE", 1e9)
+            with pytest.raises(NotInL3Yet):
+                cache.put(Segment("a", digest_of("two"), 1), "two")
+            l3.go.set()
+            assert writer.drain(60)
+        assert texts_of(l3, "a") == ["one"]
 
     def test_stops_though_l3_hangs_and_says_so(self, cache) -> None:
         l3 = Hanging()
