@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softhit.check import check_choice, check_int
+from softhit.check import check_choice, check_int, fail
 from softhit.hierarchy.documents.protocol import DocumentStore, Record
+from softhit.hierarchy.segment import check_id, encodes
 from softhit.hierarchy.semantic import SemanticCache, segment_from
 from softhit.hierarchy.tokens import TokenCounter, make_counter
 
 __all__ = ["Seeded", "representatives", "seed"]
+
+_logger = logging.getLogger("softhit.hierarchy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ def seed(
     """Load records of L3 into L2 as clean rows; nothing that L2 has is evicted for them.
 
     Interrupted at any point, it can be run again: what is there is not written again, and the same records
-    are chosen as long as L3 is the same.
+    are chosen as long as L3 is the same. Records whose key no checkpoint could hold, such as files with names
+    that are no UTF-8, are left out with a warning.
 
     Parameters
     ----------
@@ -103,7 +109,7 @@ def seed(
     Unavailable
         L2 or L3 cannot be reached.
     InvalidInput
-        ``choose`` is neither of the two words nor keys.
+        ``choose`` is neither of the two words nor keys; nothing was loaded.
 
     Examples
     --------
@@ -158,10 +164,10 @@ def _chosen(
     """Return the keys of what is to be loaded, and of what was asked for too but is more than L2 can hold."""
     most = cache.capacity if limit is None else min(cache.capacity, limit)
     if not isinstance(choose, str):
-        keys = list(dict.fromkeys(choose))[:limit]
+        keys = _named(choose)[:limit]
         return keys[:most], [key for key in keys[most:] if documents.version(key)]
     check_choice("choose", choose, ("representative", "first"))
-    keys = list(documents.keys())
+    keys = _possible(documents)
     if choose == "first" or len(keys) <= most:
         return keys[:most], keys[most:limit]
     blocks, found = [], []
@@ -176,3 +182,20 @@ def _chosen(
     order = representatives(np.concatenate(blocks), most if limit is None else limit)
     rest = set(range(len(found))) - set(order) if limit is None else order[most:]
     return [found[n] for n in order[:most]], [found[n] for n in sorted(rest)]
+
+
+def _named(choose: Any) -> list[str]:
+    if not isinstance(choose, Iterable):
+        fail("choose", choose, "'representative', 'first' or keys of L3")
+    return list(dict.fromkeys(check_id("a key in choose", key) for key in choose))
+
+
+def _possible(documents: DocumentStore) -> list[str]:
+    keys = list(documents.keys())
+    wrong = [key for key in keys if not encodes(key)]
+    if wrong:
+        _logger.warning(
+            "%d of %d records left out: no UTF-8 in keys such as %r", len(wrong), len(keys), wrong[0]
+        )
+        keys = [key for key in keys if encodes(key)]
+    return keys

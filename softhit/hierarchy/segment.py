@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from softhit.check import fail
 
-__all__ = ["SOURCES", "Segment", "Source", "check_id", "digest_of"]
+__all__ = ["SOURCES", "Segment", "Source", "check_id", "digest_of", "encodes"]
 
 Source = Literal["document", "tool_output", "agent_derived"]
 SOURCES: tuple[Source, ...] = ("document", "tool_output", "agent_derived")
@@ -23,11 +23,22 @@ def check_id(name: str, value: object) -> str:
     """
     if not isinstance(value, str) or not value:
         fail(name, value, "a text that is not empty")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
+    if not encodes(value):
         fail(name, value, "a text that UTF-8 can hold: checkpoints hold it")
     return value
+
+
+def encodes(text: str) -> bool:
+    """Say whether UTF-8 can hold a text: it has no lone surrogates, so a checkpoint may have it as a key.
+
+    >>> encodes("caf\\u00e9"), encodes("half a pair \\ud83d")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def digest_of(text: str) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softhit.check import check_int, check_real
 from softhit.errors import CacheFull, InvalidInput, NotInL3Yet, Unavailable
 from softhit.hierarchy.documents.protocol import DocumentStore, Record
-from softhit.hierarchy.segment import SOURCES, Segment, check_id, digest_of
+from softhit.hierarchy.segment import SOURCES, Segment, check_id, digest_of, encodes
 from softhit.hierarchy.tokens import TokenCounter, make_counter
 from softhit.hierarchy.vectors.protocol import Row, Vectors
 from softhit.io.text import Embedder
@@ -100,6 +100,7 @@ def segment_from(record: Record, tokens: int) -> Segment:
 
     source = record.metadata.get("source")
     fields = record.metadata.get("fields")
+    names = map(str, fields) if isinstance(fields, list | tuple) else ()
     return Segment(
         id=record.key,
         digest=record.digest,
@@ -108,7 +109,7 @@ def segment_from(record: Record, tokens: int) -> Segment:
         query=text("query"),
         url=text("url"),
         version=record.version,
-        fields=tuple(str(one) for one in fields) if isinstance(fields, list | tuple) else (),
+        fields=tuple(name for name in names if encodes(name)),
         group=text("group") or None,
     )
 

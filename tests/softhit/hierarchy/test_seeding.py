@@ -1,6 +1,7 @@
 """A cold L2 is filled from L3: with records that stand for the others, once, and never beyond its size."""
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -151,6 +152,30 @@ class TestSeed:
             seed(cache, documents, choose="representativ")
         with pytest.raises(InvalidInput, match="limit"):
             seed(cache, documents, limit=-1)
+
+    @pytest.mark.parametrize(
+        "choose", [5, None, ["d01", 5], ["d01", ["d02"]], ["d01", ""], ["d01", "\ud83d"]]
+    )
+    def test_keys_that_are_none_are_refused_before_anything_is_loaded(self, open_cache, documents, choose):
+        cache = open_cache(5)
+        with pytest.raises(InvalidInput, match="choose must be "):
+            seed(cache, documents, choose=choose, counter=Words())
+        assert cache.count() == 0
+
+    @pytest.mark.parametrize("choose", ["representative", "first"])
+    @pytest.mark.parametrize("limit", [None, 2])
+    def test_files_with_names_that_are_no_utf8_are_left_out(
+        self, open_cache, tmp_path, caplog, choose, limit
+    ):
+        (tmp_path / "yours").mkdir()
+        for name in (b"a.md", b"\xff.md", b"b.md", b"z.md"):
+            (tmp_path / "yours" / os.fsdecode(name)).write_text(f"the file {name!r}")
+        cache = open_cache(5)
+        documents = FolderDocuments(tmp_path / "yours")
+        assert list(documents.keys()) == ["a.md", "b.md", "z.md", "\udcff.md"]
+        done = seed(cache, documents, choose=choose, limit=limit, counter=Words())
+        assert (done.loaded, cache.count()) == (limit or 3, limit or 3)
+        assert "1 of 4 records left out: no UTF-8 in keys such as '\\udcff.md'" in caplog.text
 
     def test_an_unreachable_store_is_an_error_and_the_job_can_be_repeated(self, open_cache, documents):
         cache = open_cache(50)

@@ -495,6 +495,10 @@ class TestCoherence:
         record = documents.upsert("a", "x", {"source": "rumour", "url": 7, "fields": "ab"}, expected=0)
         assert segment_from(record, 3) == Segment("a", digest_of("x"), 3)
 
+    def test_names_of_fields_that_no_checkpoint_could_hold_are_left_out(self, documents):
+        record = documents.upsert("a", "x", {"fields": ["day", "half a pair \ud83d"]}, expected=0)
+        assert segment_from(record, 3).fields == ("day",)
+
 
 class TestWriteBack:
     def test_a_write_that_lands_between_the_upsert_and_the_mark_stays_dirty(self, opened, documents):
