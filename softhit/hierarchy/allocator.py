@@ -94,7 +94,7 @@ class ContextAllocator:
         self.low = _part("low", low)
         if self.low > self.high:
             fail("low", low, f"at most high = {self.high}")
-        if isinstance(weights, str) or len(weights) != 2:
+        if isinstance(weights, str) or not isinstance(weights, Sequence) or len(weights) != 2:
             fail("weights", weights, "two numbers: of accesses and of recency")
         self.weights = (
             as_fraction("weights[0]", weights[0], low=0),

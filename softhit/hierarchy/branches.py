@@ -7,8 +7,9 @@ from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 
-from softhit.check import check_int, fail
+from softhit.check import check_int
 from softhit.hierarchy.database import Database
+from softhit.hierarchy.segment import check_id
 
 __all__ = ["Branches", "uniform"]
 
@@ -78,8 +79,8 @@ class Branches:
 
         Where several nodes run in parallel, a move is counted for each one that could have made it.
         """
-        if not run:
-            fail("run", run, "a name that is not empty")
+        check_id("graph", graph)
+        check_id("run", run)
         check_int("turn", turn, low=0)
         with self._database.write() as c:
             c.execute("INSERT OR IGNORE INTO runs (graph, run) VALUES (?, ?)", (graph, run))

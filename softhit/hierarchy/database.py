@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import threading
@@ -32,9 +33,13 @@ def decode(data: bytes) -> str:
 
 def check_path(path: object) -> str:
     """Return a path as a string."""
-    if isinstance(path, str | Path) and str(path) and "\0" not in str(path):
-        return str(path)
-    fail("path", path, "a path that is not empty")
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+        fail("path", path, "a path that is not empty")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        fail("path", path, "a path that a file system can hold")
+    return str(path)
 
 
 class Database:

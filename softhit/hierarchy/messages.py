@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Container, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from softhit.check import fail
 from softhit.errors import MissingExtra, SegmentTooLarge
-from softhit.hierarchy.segment import Segment, Source, digest_of
+from softhit.hierarchy.segment import Segment, Source, digest_of, encodes
 from softhit.hierarchy.tokens import TokenCounter
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def message_segments(
         langchain-core is not installed.
     """
     _require()
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        fail("messages", messages, "a list of messages of LangChain")
     names = _names(messages)
     groups = _groups(messages, names)
     pinned = _pinned(messages, groups)
@@ -148,7 +151,8 @@ def _names(messages: Sequence[BaseMessage]) -> list[str]:
     """An id for each message: its own, or one of its content; equal ones are numbered."""
     names: dict[str, None] = {}
     for message in messages:
-        name = f"message:{message.id or digest_of(message_text(message))[:16]}"
+        id = message.id or digest_of(message_text(message))[:16]
+        name = f"message:{id if encodes(id) else digest_of(id)[:16]}"
         numbered = (f"{name}.{number}" for number in count(2))
         names[name if name not in names else next(n for n in numbered if n not in names)] = None
     return list(names)

@@ -339,6 +339,8 @@ class View:
         Inside a node: ``return view.update({"answer": answer})``, or ``{"answer": answer, **view.update()}``.
         """
         if output is not None:
+            if not isinstance(output, Mapping):
+                fail("output", output, "a mapping, what the node returns")
             self.refer(output)
         task = self.task
         if not task and self._reports:
@@ -351,6 +353,7 @@ class View:
     # --- inside --------------------------------------------------------------------------------------------
 
     def _segment(self, id: str) -> Segment:
+        _check_text("id", id)
         if id not in self._seen:
             if not self._seen:
                 raise UnknownName(
@@ -420,6 +423,8 @@ def _names(fields: Iterable[str]) -> tuple[str, ...]:
     names: list[Any] = list(fields)
     if not all(isinstance(name, str) and name for name in names):
         fail("fields", names, "names of state fields, such as ['user']")
+    for name in names:
+        check_id("a name in fields", name)
     now = running.get()
     if now is not None and now.fields is not None:
         for name in names:

@@ -77,7 +77,7 @@ class FolderDocuments:
     def __init__(self, path: Path | str) -> None:
         self._root = Path(check_path(path)).absolute()
         self._closed = False
-        if self._root.exists() and not self._root.is_dir():
+        if os.path.exists(self._root) and not os.path.isdir(self._root):
             raise InvalidInput(f"path must be a folder, got {str(path)!r}, which is a file")
         with self._reached():
             self._root.mkdir(parents=True, exist_ok=True)

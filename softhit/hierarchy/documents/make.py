@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from softhit.check import fail
@@ -32,7 +33,8 @@ def make_documents(where: str | Path | DocumentStore) -> DocumentStore:
         path = Path(where)
         if str(where) == ":memory:":
             return SqliteDocuments(":memory:")
-        if path.is_file() or (path.suffix in _FILES and not path.is_dir()):
+        # of os.path: a name too long for a file is no file, rather than an error
+        if os.path.isfile(path) or (path.suffix in _FILES and not os.path.isdir(path)):
             return SqliteDocuments(path)
         return FolderDocuments(path)
     if isinstance(where, DocumentStore):

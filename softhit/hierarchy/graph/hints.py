@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, TypeVar
@@ -86,9 +86,10 @@ class Hint:
 def _checked(text: Any, fields: Any) -> tuple[str, tuple[str, ...]]:
     if not isinstance(text, str):
         fail("hint", text, "a text, such as 'notes on {question}'")
-    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):
+    names = None if isinstance(fields, str) or not isinstance(fields, Iterable) else tuple(fields)
+    if names is None or not all(isinstance(name, str) for name in names):
         fail("fields of a hint", fields, "a sequence of names of state fields")
-    return text, tuple(fields)
+    return text, names
 
 
 def root_of(name: str) -> str:

@@ -35,6 +35,8 @@ class TestParameters:
             ("low", "half", "a finite number"),
             ("weights", "ab", "two numbers"),
             ("weights", (1,), "two numbers"),
+            ("weights", None, "two numbers"),
+            ("weights", {1: 2, 3: 4}, "two numbers"),
             ("weights", (1, -1), "weights"),
             ("pin_accesses", -1, "an integer >= 0"),
             ("top_k", -1, "an integer >= 0"),

@@ -798,6 +798,16 @@ class TestMakeDocuments:
             with pytest.raises(InvalidInput, match="where must be"):
                 make_documents(wrong)  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("suffix", ["", ".sqlite"])
+    def test_says_which_place_there_cannot_be(self, suffix: str, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        for name in ("x" * 300, "file/below"):
+            with pytest.raises(Unavailable, match=f"^documents .*{name}"):
+                make_documents(tmp_path / f"{name}{suffix}")
+        for name in ("a\0b", "half a pair \ud83d"):
+            with pytest.raises(InvalidInput, match="path must be a path that"):
+                make_documents(tmp_path / f"{name}{suffix}")
+
     def test_refuses_a_file_that_is_no_database(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("notes " * 1000)
         with pytest.raises(InvalidInput, match="SQLite"):

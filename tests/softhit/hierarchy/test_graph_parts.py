@@ -53,9 +53,10 @@ class TestAHint:
         with pytest.raises(InvalidInput, match="hint must be a"):
             context_hint(text)
 
-    def test_of_fields_given_as_one_text_is_refused(self) -> None:
+    @pytest.mark.parametrize("fields", ["user", None, 5, [5]])
+    def test_of_fields_that_are_no_names_is_refused(self, fields: Any) -> None:
         with pytest.raises(InvalidInput, match="sequence of names"):
-            context_hint("x", fields="user")
+            context_hint("x", fields=fields)
 
     def test_is_found_on_functions_methods_and_in_metadata(self) -> None:
         class Agent:
@@ -202,6 +203,14 @@ class TestBranches:
         with Branches(":memory:") as branches:
             branches.record("g", "own", 0, ["a"], [("a", "b")])
             assert branches.chance("g", "own", "a", "b", 4) == uniform("a", "b", 4) == Fraction(1, 4)
+
+    @pytest.mark.parametrize("name", [None, 5, "", "half a pair \ud83d"])
+    def test_refuse_names_that_the_file_cannot_hold(self, name: Any) -> None:
+        with Branches(":memory:") as branches:
+            with pytest.raises(InvalidInput, match="graph must be a text that"):
+                branches.record(name, "run", 0, ["a"], [])
+            with pytest.raises(InvalidInput, match="run must be a text that"):
+                branches.record("graph", name, 0, ["a"], [])
 
     def test_forget_the_earliest_runs(self, tmp_path: Path) -> None:
         with Branches(tmp_path / "branches.sqlite", keep=2) as branches:

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from softhit.errors import HierarchyError, SegmentTooLarge
+from softhit.errors import HierarchyError, InvalidInput, SegmentTooLarge
 from softhit.hierarchy.allocator import Start
 from softhit.hierarchy.messages import message_segments, message_text, selected
 from softhit.hierarchy.tokens import make_counter
@@ -106,6 +106,16 @@ class TestOneMessage:
     def test_no_two_messages_have_one_id_whatever_theirs_are(self) -> None:
         made = segments([user("first", "1"), user("second", "1"), user("third", "1.2"), user("fourth", "1")])
         assert [one.id for one in made] == ["message:1", "message:1.2", "message:1.2.2", "message:1.3"]
+
+    def test_an_id_that_no_checkpoint_could_hold_is_not_taken_over(self) -> None:
+        one, other = segments([user("a", id="\ud800"), user("a", id="\ud801")])
+        assert one.id != other.id == segments([user("b", id="\ud801")])[0].id
+        assert one.id.isascii()
+
+    @pytest.mark.parametrize("conversation", [None, 5, "hello"])
+    def test_of_what_is_no_conversation_are_refused(self, conversation: Any) -> None:
+        with pytest.raises(InvalidInput, match="messages must be a list of messages of LangChain, got"):
+            segments(conversation)
 
     def test_above_the_budget_raises_and_names_it(self) -> None:
         with pytest.raises(SegmentTooLarge, match="'message:long' has 31 tokens"):

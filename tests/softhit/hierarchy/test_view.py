@@ -70,6 +70,11 @@ class TestReading:
             getattr(one.view(), name)("a")
 
     @pytest.mark.parametrize("name", ["text", "peek", "touch", "pin", "unpin"])
+    def test_of_what_is_no_id_is_refused(self, name: str) -> None:
+        with pytest.raises(InvalidInput, match=r"id must be a text that is not empty, got \[\]"):
+            getattr(started().view(), name)([])
+
+    @pytest.mark.parametrize("name", ["text", "peek", "touch", "pin", "unpin"])
     def test_of_what_is_not_in_l1_names_the_nearest(self, name: str) -> None:
         with pytest.raises(UnknownName, match="unknown segment 'far'"):
             getattr(started().view(), name)("far")
@@ -187,6 +192,7 @@ class TestDeriving:
             ({"fields": 3}, "fields must be names of state fields"),
             ({"group": []}, "group"),
             ({"fields": [("user",)]}, "fields"),
+            ({"fields": ["half a pair \ud800"]}, "a name in fields must be a text that UTF-8 can hold"),
         ],
     )
     def test_of_what_is_not_allowed_is_refused_by_name(self, changes: dict[str, Any], name: str) -> None:
@@ -221,6 +227,10 @@ class TestUpdates:
         update = view.update({"answer": "see [ctx:a], [ctx:unknown]"})
         assert update["answer"] == "see [ctx:a], [ctx:unknown]"
         assert [r["id"] for r in update["context_reports"]["reports"].values()] == ["a"]
+
+    def test_with_an_output_that_is_no_mapping_are_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="output must be a mapping, what the node returns, got 5"):
+            started().view().update(5)
 
     def test_of_two_runs_of_a_node_do_not_hide_each_other(self) -> None:
         one = started()
