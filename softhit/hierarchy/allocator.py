@@ -94,12 +94,7 @@ class ContextAllocator:
         self.low = _part("low", low)
         if self.low > self.high:
             fail("low", low, f"at most high = {self.high}")
-        if isinstance(weights, str) or not isinstance(weights, Sequence) or len(weights) != 2:
-            fail("weights", weights, "two numbers: of accesses and of recency")
-        self.weights = (
-            as_fraction("weights[0]", weights[0], low=0),
-            as_fraction("weights[1]", weights[1], low=0),
-        )
+        self.weights = _pair(weights)
         self.lookahead = check_int("lookahead", lookahead, low=0)
         self.log = DecisionLog(None) if log is None else log
         low_tokens = math.floor(self.low * self.budget)
@@ -228,3 +223,9 @@ def _part(name: str, value: Any) -> Fraction:
     if part > 1:
         fail(name, value, "a number in 0..1")
     return part
+
+
+def _pair(weights: Any) -> tuple[Fraction, Fraction]:
+    if isinstance(weights, str) or not isinstance(weights, Sequence) or len(weights) != 2:
+        fail("weights", weights, "two numbers: of accesses and of recency")
+    return as_fraction("weights[0]", weights[0], low=0), as_fraction("weights[1]", weights[1], low=0)

@@ -57,8 +57,7 @@ def message_segments(
         langchain-core is not installed.
     """
     _require()
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        fail("messages", messages, "a list of messages of LangChain")
+    _check(messages)
     names = _names(messages)
     groups = _groups(messages, names)
     pinned = _pinned(messages, groups)
@@ -122,6 +121,11 @@ def _require() -> None:
         import langchain_core.messages  # noqa: F401
     except ImportError:
         raise MissingExtra("langchain-core", "hierarchy") from None
+
+
+def _check(messages: Any) -> None:
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        fail("messages", messages, "a list of messages of LangChain")
 
 
 def _kind(message: BaseMessage) -> str:
