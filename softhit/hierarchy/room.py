@@ -10,6 +10,8 @@ from softhit.hierarchy.work import Demand, Work
 
 __all__ = ["make_room"]
 
+_WAY_OUT = "resume the run with a larger budget, and unpin some"
+
 
 def make_room(work: Work) -> None:
     """Evict at most one batch: down to the low mark if what is to come would pass the high mark.
@@ -60,7 +62,7 @@ def _refuse_what_cannot_fit(work: Work) -> None:
     total = sum(s["tokens"] for s in rows if s["pinned"])
     if total > budget:
         raise HierarchyError(
-            f"pinned segments have {total} tokens, more than the whole budget of {budget}: unpin some"
+            f"pinned segments have {total} tokens, more than the whole budget of {budget}: {_WAY_OUT}"
         )
 
 
@@ -156,5 +158,5 @@ def _force_out(work: Work, pinned: set[str], must: int) -> None:
     if work.used + must > work.rules.budget:
         raise HierarchyError(
             f"{work.used + must} tokens are pinned, alone or by their groups, more than the budget of "
-            f"{work.rules.budget}"
+            f"{work.rules.budget}: {_WAY_OUT}"
         )

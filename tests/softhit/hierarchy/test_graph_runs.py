@@ -1,6 +1,7 @@
 """Runs over real stores: ended at any node and resumed, gone back to any checkpoint, and what they leave."""
 
 import json
+import operator
 import os
 import sqlite3
 import subprocess
@@ -9,11 +10,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
 
+from softhit.errors import HierarchyError
 from softhit.hierarchy.graph import attach, context_of
 from softhit.hierarchy.log import read_log
 from softhit.hierarchy.workspace import Workspace
@@ -237,3 +239,58 @@ class TestAnAsynchronousRun:
                 return await build(place, "run").compile(checkpointer=saver).ainvoke(None, CONFIG)
 
         assert asyncio.run(run())["log"] == LOG
+
+
+class TestPinsAboveTheBudget:
+    @pytest.mark.parametrize("grown", [False, True])
+    def test_let_a_run_go_on_with_a_larger_one(self, tmp_path: Path, grown: bool) -> None:
+        class State(TypedDict, total=False):
+            log: Annotated[list[str], operator.add]
+
+        def opened(budget: int) -> tuple[Workspace, Any, Any]:
+            place = Workspace(tmp_path, budget=budget, counter=lambda text: len(text.split()))
+            allocator = place.allocator("run")
+
+            def node(name: str) -> Any:
+                def step(state: State) -> dict[str, Any]:
+                    view = allocator.view(state)
+                    if "again" in state["log"]:
+                        pass
+                    elif name == "plan":
+                        view.derive("x", "six words " * 3)
+                    elif name == "left":
+                        view.pin("x")
+                    elif name == "right" and grown:
+                        view.derive("x", "eleven words " * 11)
+                    elif name == "right":
+                        view.derive("y", "six words " * 3, pinned=True)
+                    return {"log": [name]}
+
+                return step
+
+            builder = StateGraph(State)
+            for name in ("plan", "left", "right", "join"):
+                builder.add_node(name, node(name))
+            builder.add_edge(START, "plan")
+            builder.add_edge("plan", "left")
+            builder.add_edge("plan", "right")
+            builder.add_edge(["left", "right"], "join")
+            return place, allocator, attach(builder, allocator).compile(checkpointer=place.checkpointer())
+
+        out = "" if grown else ": resume the run with a larger budget, and unpin some"
+        place, allocator, app = opened(10)
+        with place, pytest.raises(HierarchyError, match="more than the whole budget of 10" + out):
+            app.invoke({"log": []}, CONFIG, durability="sync")
+        place, allocator, app = opened(30)
+        with place:
+            done = app.invoke(None, CONFIG, durability="sync")
+            assert done["log"] == ["plan", "left", "right", "join"]
+            view = allocator.view({"context": context_of(app, CONFIG)})
+            view.unpin("x")
+            app.update_state(CONFIG, view.update(), as_node="context")
+        place, allocator, app = opened(10)
+        with place:
+            app.invoke({"log": ["again"]}, CONFIG, durability="sync")
+            assert list(context_of(app, CONFIG)["l1"]) == ([] if grown else ["y"])
+            assert place.drain(10)
+            assert derived(place).keys() == ({"x"} if grown else {"x", "y"})
