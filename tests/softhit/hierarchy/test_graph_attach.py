@@ -17,7 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import CachePolicy, Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel
 
-from softhit.errors import HierarchyError, InvalidInput, UnknownName
+from softhit.errors import InvalidInput, UnknownName
 from softhit.hierarchy.branches import Branches
 from softhit.hierarchy.graph import attach, context_hint, context_of, recursion_limit, share
 from tests.softhit.hierarchy.stand_ins import Recorder, WordsL2, allocator
@@ -791,32 +791,6 @@ class TestInterrupts:
             app.invoke({"log": [], "question": "a"}, config)
         fail[0] = False
         assert app.invoke({"log": [], "question": "b"}, config)["log"] == ["b"]
-
-
-class TestPinsAboveTheBudget:
-    def test_end_the_run_until_one_is_unpinned_from_outside(self) -> None:
-        one = Watched({}, budget=10)
-
-        def pin(id: str) -> Callable[[Any], dict[str, Any]]:
-            def node(state: State) -> dict[str, Any]:
-                one.of.view(state).derive(id, f"{id} of six words in all", pinned=True)
-                return {"log": [id]}
-
-            return node
-
-        app = attach(graph("a", "b", "c", a=pin("x"), b=pin("y")), one.of).compile(
-            checkpointer=InMemorySaver()
-        )
-        config: Any = {"configurable": {"thread_id": "t"}}
-        with pytest.raises(HierarchyError, match="12 tokens, more than the whole budget of 10"):
-            app.invoke({"log": []}, config)
-        # as docs/hierarchy.md says
-        view = one.of.view({"context": context_of(app, config)})
-        view.unpin("x")
-        app.update_state(config, view.update(), as_node="b")
-        assert app.invoke(None, config)["log"] == ["x", "y", "c"]
-        assert list(context_of(app, config)["l1"]) == ["y"]
-        assert "x" in one.l2.rows
 
 
 class TestPolicies:
